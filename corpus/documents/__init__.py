@@ -1,0 +1,1 @@
+"""Per-document stages: Arrow batch in, Arrow batch out, no Spark in them."""

@@ -1,0 +1,386 @@
+"""Runs the plan of a corpus on Spark: the only file that starts Spark jobs for stages.
+
+Each step is written aside, counted from what was written, checked for conservation and only then given its final name.
+A step that is already there under its fingerprint is not run again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+
+from corpus import datasets, ledger
+from corpus.config import CorpusConfig
+from corpus.indexed import dtype_for
+from corpus.manifest import Dataset, Manifest, blend_weights
+from corpus.manifest import load as load_manifest
+from corpus.plan import FORMAT_VERSION, Step, document_steps
+from corpus.problems import UserError
+from corpus.progress import spark_progress
+from corpus.sources.config import SourceConfig
+from corpus.sources.files import InputFile, list_files
+from corpus.sources.ingest import ingest, ingest_schema, pack
+from corpus.stage import CorpusStage, DocumentStage, fused, output_schema
+from corpus.tokenizer import Tokenizer
+from corpus.tokenizer import load as load_tokenizer
+from corpus.tokenizer import train as train_tokenizer
+from corpus.workspace import Workspace, fingerprint, write_aside
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+#: Bad records of a source that an error or a report names.
+NAMED_FAILURES = 20
+
+#: File name of the tokenizer, in its step and beside the datasets.
+TOKENIZER = "tokenizer.model"
+
+
+class Engine:
+    """One run of one config."""
+
+    def __init__(self, config: CorpusConfig, spark: SparkSession, console: Console) -> None:
+        self.config = config
+        self.spark = spark
+        self.console = console
+        self.workspace = Workspace(Path(config.workspace))
+        self.files = [file for source in config.sources for file in list_files(source)]
+        self.steps = document_steps(config, self.files)
+
+    def run(self) -> Manifest:
+        """Build the corpus, or what is missing of it, and give its manifest.
+
+        Raises: UserError if too many records are bad or a config value cannot work; ConservationError, StageError if a
+        stage is broken.
+        """
+        self._ship_own_stages()
+        counts: ledger.Counts = {}
+        funnel: list[dict[str, Any]] = []
+        for step in self.steps:
+            if self.workspace.is_done(step.directory):
+                self.console.print(f"[dim]{step.name}: done before, {step.directory}[/dim]")
+            else:
+                self._run_step(step, counts)
+            record = self.workspace.record(step.directory)
+            counts = {(source, reason): count for source, reason, count in record["counts"]}
+            funnel += record["ledger"]
+            if step.number == 0:
+                self._check_bad(record)
+        return self._datasets(funnel)
+
+    def documents(self, step: Step) -> DataFrame:
+        """The documents that a finished step wrote."""
+        return self.spark.read.parquet(str(self.workspace.step(step.directory) / "documents"))
+
+    # --- document and corpus stages
+
+    def _run_step(self, step: Step, before: ledger.Counts) -> None:
+        started = time.monotonic()
+        folder = self.workspace.begin(step.directory)
+        record = self._ingest(step, folder) if step.number == 0 else self._transform(step, folder, before)
+        record |= {"name": step.name, "fingerprint": step.fingerprint, "seconds": round(time.monotonic() - started, 1)}
+        self.workspace.publish(step.directory, record)
+        rows = record["ledger"]
+        entered, kept = sum(row["in"] for row in rows), sum(row["kept"] for row in rows)
+        self.console.print(f"{step.name}: {kept:,} of {entered:,} documents kept, {record['seconds']:.0f} s")
+
+    def _ingest(self, step: Step, folder: Path) -> dict[str, Any]:
+        stages = _document_stages(step)
+        tasks = pack(self.files)
+        counter = self.spark.sparkContext.accumulator(0)
+        sources = {source.name: source for source in self.config.sources}
+        work = partial(_ingest_task, sources, stages, self.config.keep_rejected, counter)
+        listing = self.spark.createDataFrame(
+            self.spark.sparkContext.parallelize([(_to_json(task),) for task in tasks], max(1, len(tasks))),
+            "files string",
+        )
+        with spark_progress(self.spark.sparkContext, self.console, step.name, counter):
+            rows = listing.mapInArrow(work, _spark_schema(ingest_schema(stages)))
+            rows.write.partitionBy("outcome").parquet(str(folder / "rows"))
+        for outcome in ("document", "failure", "file"):
+            written = folder / "rows" / f"outcome={outcome}"
+            if not written.exists():
+                schema = ingest_schema(stages).remove(len(ingest_schema(stages)) - 1)
+                self.spark.createDataFrame([], _spark_schema(schema)).write.parquet(str(written))
+            written.rename(folder / f"{outcome}s")
+        shutil.rmtree(folder / "rows")
+        documents, failures = self._counts(folder / "documents"), self._counts(folder / "failures")
+        files = self.spark.read.parquet(str(folder / "files")).select("source", "metadata")
+        accounts = [{"source": row["source"]} | dict(row["metadata"]) for row in files.toLocalIterator()]
+        return {
+            "ledger": [
+                row.as_dict() for row in ledger.ingested(step.name, documents, failures, accounts, len(self.files))
+            ],
+            "counts": _as_json(documents),
+            "records": ledger.records(accounts),
+            "skipped": ledger.skipped(accounts),
+            "failures": self._named_failures(folder / "failures"),
+            "repeated_record_ids": self._repeated_ids(folder / "documents"),
+        }
+
+    def _transform(self, step: Step, folder: Path, before: ledger.Counts) -> dict[str, Any]:
+        upstream = self.documents(self.steps[step.number - 1])
+        counter = None
+        if isinstance(step.stages[0], CorpusStage):
+            output = step.stages[0].run(upstream)
+            if not self.config.keep_rejected:
+                output = _without_dropped_text(output)
+        else:
+            stages = _document_stages(step)
+            schema = output_schema(stages, _arrow_schema(upstream))
+            counter = self.spark.sparkContext.accumulator(0)
+            work = partial(_fused_task, stages, self.config.keep_rejected, counter)
+            output = upstream.mapInArrow(work, _spark_schema(schema))
+        with spark_progress(self.spark.sparkContext, self.console, step.name, counter):
+            output.write.parquet(str(folder / "documents"))
+        after = self._counts(folder / "documents")
+        return {"ledger": [row.as_dict() for row in ledger.follow(step.name, before, after)], "counts": _as_json(after)}
+
+    def _counts(self, written: Path) -> ledger.Counts:
+        """Counted from what was written, never from what the writer thought it wrote."""
+        rows = self.spark.read.parquet(str(written)).groupBy("source", "dropped").count().collect()
+        return {(row["source"], row["dropped"]): row["count"] for row in rows}
+
+    def _named_failures(self, written: Path) -> list[dict[str, str]]:
+        rows = self.spark.read.parquet(str(written)).orderBy("id").select("source", "metadata").limit(NAMED_FAILURES)
+        return [{"source": row["source"]} | dict(row["metadata"]) for row in rows.collect()]
+
+    def _repeated_ids(self, written: Path) -> dict[str, Any]:
+        """Ids that the sources themselves gave to more than one record: no harm here, but a sign of a bad shard."""
+        from pyspark.sql import functions as F
+
+        own = self.spark.read.parquet(str(written)).select("source", F.col("metadata")["record_id"].alias("own"), "id")
+        repeated = (
+            own.where("own is not null")
+            .groupBy("source", "own")
+            .agg(F.count("*").alias("times"), F.min("id").alias("first"))
+        ).where("times > 1")
+        total = repeated.agg(F.count("*").alias("ids"), F.coalesce(F.sum("times"), F.lit(0)).alias("records")).first()
+        examples = repeated.orderBy("source", "own").limit(NAMED_FAILURES).collect()
+        return {
+            "ids": total["ids"],
+            "records": total["records"],
+            "examples": [{"record_id": row["own"], "times": row["times"], "first": row["first"]} for row in examples],
+        }
+
+    def _check_bad(self, record: dict[str, Any]) -> None:
+        """Of each source as the config names it; subsets that it was split into count together."""
+        for source, (documents, failures) in record["records"].items():
+            if failures:
+                self.console.print(f"  {source}: {failures:,} of {documents + failures:,} records could not be read")
+            if failures > self.config.max_bad_fraction * (documents + failures):
+                first: dict[str, str] = next((f for f in record["failures"] if f["source"] == source), {})
+                raise UserError(
+                    f"source {source}: {failures:,} of {documents + failures:,} records could not be read, more than "
+                    f"max_bad_fraction {self.config.max_bad_fraction:g}; the first: {first.get('reason')} at byte "
+                    f"{first.get('offset')} of {first.get('file')}; all are in "
+                    f"{self.workspace.step(self.steps[0].directory) / 'failures'}"
+                )
+
+    # --- tokenizer, tokens, datasets
+
+    def _datasets(self, funnel: list[dict[str, Any]]) -> Manifest:
+        last = self.steps[-1]
+        tokenizer, mark = self._tokenizer(last)
+        tokens = fingerprint(FORMAT_VERSION, last.fingerprint, mark, self.config.seed)
+        whole = fingerprint(tokens, self.config.blend.model_dump(mode="json"))
+        if self.workspace.manifest.exists() and load_manifest(self.workspace.manifest).fingerprint == whole:
+            self.console.print("[dim]datasets: done before[/dim]")
+            return load_manifest(self.workspace.manifest)
+        dtype = dtype_for(tokenizer.vocab_size)
+        directory = f"{len(self.steps) + 1:02d}-tokenise-{tokens}"
+        if not self.workspace.is_done(directory):
+            self._tokenise(directory, last, tokenizer, dtype)
+        return self._join(directory, dtype, funnel, whole, tokenizer)
+
+    def _tokenizer(self, last: Step) -> tuple[Tokenizer, str]:
+        """The tokenizer, and what stands for it in fingerprints."""
+        wanted = self.config.tokenizer
+        if wanted.load is not None:
+            loaded = load_tokenizer(wanted.load, wanted.eod)
+            return loaded, fingerprint(loaded.fingerprint, wanted.eod)
+        mark = fingerprint(last.fingerprint, wanted.model_dump(mode="json"), self.config.seed)
+        directory = f"{len(self.steps):02d}-tokenizer-{mark}"
+        if self.workspace.is_done(directory):
+            self.console.print(f"[dim]tokenizer: done before, {directory}[/dim]")
+        else:
+            started = time.monotonic()
+            folder = self.workspace.begin(directory)
+            with spark_progress(self.spark.sparkContext, self.console, "tokenizer"):
+                trained = train_tokenizer(self._sample(last, wanted.sample_mb * 1e6), wanted, folder / TOKENIZER)
+            seconds = round(time.monotonic() - started, 1)
+            self.workspace.publish(directory, {"name": "tokenizer", "fingerprint": mark, "seconds": seconds})
+            self.console.print(f"tokenizer: {wanted.kind}, {trained.vocab_size:,} tokens, {seconds:.0f} s")
+        return load_tokenizer(self.workspace.step(directory) / TOKENIZER), mark
+
+    def _sample(self, last: Step, sample_bytes: float) -> Iterator[str]:
+        """Texts of about `sample_bytes` UTF-8 bytes, drawn by a hash of (seed, id), in the order of that hash."""
+        from pyspark.sql import functions as F
+
+        live = self._live(last).withColumn("draw", self._order())
+        total = live.agg(F.sum(F.octet_length("text"))).first()[0] or 0
+        if not total:
+            raise UserError("no text was kept to train a tokenizer on: every document was dropped; see the funnel")
+        limit = int(-(2**63) + min(1.0, sample_bytes / total) * (2**64 - 1))
+        rows = live.where(F.col("draw") <= min(limit, 2**63 - 1)).select("draw", "id", "text").orderBy("draw", "id")
+        return (row["text"] for row in rows.toLocalIterator())
+
+    def _order(self) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.xxhash64(F.lit(self.config.seed).cast("long"), F.col("id"))
+
+    def _live(self, step: Step) -> DataFrame:
+        return self.documents(step).where("dropped is null and text is not null")
+
+    def _tokenise(self, directory: str, last: Step, tokenizer: Tokenizer, dtype: np.dtype) -> None:
+        started = time.monotonic()
+        folder = self.workspace.begin(directory)
+        live = self._live(last).withColumn("order", self._order())
+        keys = ("source", "order", "id")
+        ordered = live.repartitionByRange(*keys).sortWithinPartitions(*keys)
+        columns = [name for name in datasets.PROVENANCE.names if name != "tokens"]
+        counter = self.spark.sparkContext.accumulator(0)
+        work = partial(_tokenise_task, tokenizer, dtype, counter)
+        tokenised = ordered.select("source", *columns, "text").mapInArrow(work, _spark_schema(datasets.TOKENISED))
+        with spark_progress(self.spark.sparkContext, self.console, "tokenise", counter):
+            tokenised.write.parquet(str(folder / "tokens"))
+        seconds = round(time.monotonic() - started, 1)
+        self.workspace.publish(directory, {"name": "tokenise", "seconds": seconds})
+        self.console.print(f"tokenise: {seconds:.0f} s")
+
+    def _join(
+        self, directory: str, dtype: np.dtype, funnel: list[dict[str, Any]], whole: str, tokenizer: Tokenizer
+    ) -> Manifest:
+        self.workspace.manifest.unlink(missing_ok=True)
+        shutil.rmtree(self.workspace.datasets, ignore_errors=True)
+        parts = sorted((self.workspace.step(directory) / "tokens").glob("part-*.parquet"))
+        written = datasets.join(parts, self.workspace.datasets, dtype)
+        self._check_tokenised(written, funnel)
+        tokenizer.save(self.workspace.datasets / TOKENIZER)
+        sources = sorted({row["source"] for row in funnel})
+        weights = blend_weights(
+            {name: written[name]["tokens"] if name in written else 0 for name in sources}, self.config.blend
+        )
+        manifest = Manifest(
+            fingerprint=whole,
+            tokenizer={
+                "path": f"datasets/{TOKENIZER}",
+                "fingerprint": tokenizer.fingerprint,
+                "vocab_size": tokenizer.vocab_size,
+                "eod": tokenizer.eod,
+            },
+            datasets=tuple(
+                Dataset(name=name, prefix=f"datasets/{name}", weight=weights[name], **written[name])
+                for name in sorted(written)
+            ),
+            funnel=tuple(funnel),
+            config=self.config.model_dump(mode="json", exclude={"workspace", "stages"})
+            | {"stages": [{stage.name: stage.config.model_dump(mode="json")} for stage in self.config.stages]},
+        )
+        write_aside(self.workspace.manifest, manifest.to_yaml())
+        return manifest
+
+    def _check_tokenised(self, written: dict[str, dict[str, Any]], funnel: list[dict[str, Any]]) -> None:
+        """Every document that was kept is a sequence."""
+        kept = {row["source"]: row["kept"] for row in funnel if row["step"] == self.steps[-1].name}
+        for source, count in kept.items():
+            found = written[source]["documents"] if source in written else 0
+            if found != count:
+                raise ledger.ConservationError(
+                    f"datasets: {count} documents of {source!r} were kept and {found} were tokenised"
+                )
+
+    def _ship_own_stages(self) -> None:
+        """Send modules of a user's own stages to the executors."""
+        for stage in self.config.stages:
+            top = type(stage).__module__.split(".")[0]
+            if top not in {"corpus", "pipelines"}:
+                self.spark.sparkContext.addPyFile(_zipped(top, self.workspace.root))
+
+
+def _document_stages(step: Step) -> tuple[DocumentStage, ...]:
+    return tuple(stage for stage in step.stages if isinstance(stage, DocumentStage))
+
+
+def _without_dropped_text(documents: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return documents.withColumn("text", F.when(F.col("dropped").isNull(), F.col("text")))
+
+
+def _ingest_task(
+    sources: dict[str, SourceConfig],
+    stages: Sequence[DocumentStage],
+    keep_rejected: bool,
+    counter: Any,
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    files = (
+        InputFile(**entry) for batch in batches for text in batch["files"].to_pylist() for entry in json.loads(text)
+    )
+    for batch in ingest(files, sources, stages, keep_rejected):
+        counter.add(batch.num_rows)
+        yield batch
+
+
+def _fused_task(
+    stages: Sequence[DocumentStage], keep_rejected: bool, counter: Any, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in fused(stages, batches, keep_rejected=keep_rejected):
+        counter.add(batch.num_rows)
+        yield batch
+
+
+def _tokenise_task(
+    tokenizer: Tokenizer, dtype: np.dtype, counter: Any, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        counter.add(batch.num_rows)
+        yield datasets.tokenised(batch, tokenizer, dtype)
+
+
+def _spark_schema(schema: pa.Schema) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+def _arrow_schema(documents: DataFrame) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(documents.schema, timezone="UTC")
+
+
+def _to_json(task: Sequence[InputFile]) -> str:
+    return json.dumps([dataclasses.asdict(file) for file in task])
+
+
+def _as_json(counts: ledger.Counts) -> list[Any]:
+    return sorted(([source, reason, count] for (source, reason), count in counts.items()), key=str)
+
+
+def _zipped(module: str, folder: Path) -> str:
+    """A zip of a user's top-level module or package, as Spark ships it."""
+    found = importlib.util.find_spec(module)
+    if found is None or found.origin is None:
+        raise UserError(
+            f"module {module!r} of a stage cannot be shipped to executors: it is no file or regular package"
+        )
+    origin = Path(found.origin)
+    if not found.submodule_search_locations:
+        return str(origin)
+    archive = folder / "shipped" / module
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    return shutil.make_archive(str(archive), "zip", origin.parent.parent, module)

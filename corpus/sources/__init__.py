@@ -1,0 +1,1 @@
+"""One reader a format: bytes of a file to records and failures."""

@@ -1,0 +1,147 @@
+"""The reading end of the first pass: files in, batches of documents out, and an account of every record.
+
+Runs in a worker, without Spark. One file gives three kinds of row, told apart by the column `outcome`:
+`document` (a record that was read), `failure` (one that was not) and `file` (one for each file, with the number of
+records it held), so that a lost or repeated file cannot go unseen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from corpus.document import DOCUMENT, RAW
+from corpus.sources.config import SourceConfig
+from corpus.sources.files import InputFile, open_input
+from corpus.sources.readers import read
+from corpus.sources.record import Failure, Record, Skipped
+from corpus.stage import DocumentStage, fused, output_schema
+
+BATCH_ROWS = 256
+BATCH_BYTES = 16 << 20
+
+#: Columns of a document before any stage.
+READ = pa.schema([*DOCUMENT, *RAW])
+
+OUTCOME = pa.field("outcome", pa.string(), nullable=False)
+
+
+def ingest_schema(stages: Sequence[DocumentStage]) -> pa.Schema:
+    """Schema of the rows that `ingest` gives."""
+    return output_schema(stages, READ).append(OUTCOME)
+
+
+def ingest(
+    files: Iterable[InputFile],
+    sources: Mapping[str, SourceConfig],
+    stages: Sequence[DocumentStage],
+    keep_rejected: bool,
+) -> Iterator[pa.RecordBatch]:
+    """Read `files`, run `stages` over their documents, and give rows of `ingest_schema(stages)`."""
+    schema = ingest_schema(stages)
+    account: list[dict[str, object]] = []
+    batches = _documents(files, sources, account)
+    for batch in fused(stages, batches, keep_rejected=keep_rejected):
+        outcome = pa.repeat(pa.scalar("document"), batch.num_rows)
+        yield batch.append_column(OUTCOME, outcome).cast(schema)
+        yield from _drain(account, schema)
+    yield from _drain(account, schema)
+
+
+def _drain(account: list[dict[str, object]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    if account:
+        yield pa.RecordBatch.from_pylist(account, schema)
+        account.clear()
+
+
+def _documents(
+    files: Iterable[InputFile], sources: Mapping[str, SourceConfig], account: list[dict[str, object]]
+) -> Iterator[pa.RecordBatch]:
+    for file in files:
+        counts: Counter[str] = Counter()
+        rows: list[dict[str, object]] = []
+        size = 0
+        for item in _read(file, sources[file.source]):
+            if isinstance(item, Record):
+                counts["documents"] += 1
+                rows.append(_row(file, item))
+                size += len(item.content or b"") + len(item.text or "")
+                if len(rows) == BATCH_ROWS or size >= BATCH_BYTES:
+                    yield pa.RecordBatch.from_pylist(rows, READ)
+                    rows, size = [], 0
+            elif isinstance(item, Skipped):
+                counts[f"skipped:{item.reason}"] += 1
+            else:
+                counts["failures"] += 1
+                account.append(_failure_row(file, item))
+        if rows:
+            yield pa.RecordBatch.from_pylist(rows, READ)
+        account.append(_file_row(file, counts))
+
+
+def _read(file: InputFile, source: SourceConfig) -> Iterator[Record | Failure | Skipped]:
+    """The records of a file; a file that cannot even be opened is one failure."""
+    try:
+        stream = open_input(file.uri)
+    except OSError as error:
+        yield Failure(0, "cannot_open", str(error).splitlines()[0])
+        return
+    with stream:
+        yield from read(file, stream, source)
+
+
+def _row(file: InputFile, record: Record) -> dict[str, object]:
+    return {
+        "id": f"{file.source}/{file.relative}#{record.offset}",
+        "source": subset_name(record.subset) if record.subset else file.source,
+        "text": record.text,
+        "url": record.url,
+        "timestamp": record.timestamp,
+        "metadata": list(record.metadata.items()),
+        "content": record.content,
+        "content_type": record.content_type,
+    }
+
+
+def _failure_row(file: InputFile, failure: Failure) -> dict[str, object]:
+    place = {"file": file.uri, "offset": str(failure.offset), "reason": failure.reason, "detail": failure.detail[:500]}
+    return {
+        "id": f"{file.source}/{file.relative}#{failure.offset}",
+        "source": file.source,
+        "metadata": list(place.items()),
+        "dropped": f"failed:{failure.reason}",
+        "outcome": "failure",
+    }
+
+
+def _file_row(file: InputFile, counts: Counter[str]) -> dict[str, object]:
+    return {
+        "id": f"{file.source}/{file.relative}",
+        "source": file.source,
+        "metadata": [("file", file.uri), *((name, str(count)) for name, count in sorted(counts.items()))],
+        "outcome": "file",
+    }
+
+
+def subset_name(subset: str) -> str:
+    """A subset's name as a source: lower case, with dashes; `Pile-CC` is `pile-cc`."""
+    return re.sub(r"[^a-z0-9._]+", "-", subset.lower()).strip("-.") or "unnamed"
+
+
+def pack(files: Sequence[InputFile], target_bytes: int = 64 << 20) -> list[list[InputFile]]:
+    """Files as tasks: a file of `target_bytes` or more is a task of its own, smaller ones share one; largest first.
+
+    Formats here are read from their start, so a task is never less than a file.
+    """
+    tasks: list[list[InputFile]] = []
+    room = 0
+    for file in sorted(files, key=lambda file: (-file.size, file.source, file.relative)):
+        if not tasks or file.size > room:
+            tasks.append([])
+            room = target_bytes
+        tasks[-1].append(file)
+        room -= max(file.size, 1 << 12)
+    return tasks

@@ -1,0 +1,1 @@
+"""The `millrace` command and the jobs behind `make`."""

@@ -1,0 +1,214 @@
+"""Whole corpora on Spark, small and with planted truth: what comes out, what is not done twice, what stops a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from corpus.check import audit
+from corpus.config import CorpusConfig
+from corpus.engine import Engine
+from corpus.indexed import IndexedDataset
+from corpus.manifest import Manifest
+from corpus.problems import UserError
+from corpus.tokenizer import load as load_tokenizer
+from corpus.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Build = Callable[..., Manifest]
+
+
+#: A user's module with a stage of their own.
+OWN_STAGE = """
+import numpy as np
+from corpus.document import drop_where
+from corpus.stage import DocumentStage, StageConfig
+
+class MarkedConfig(StageConfig):
+    word: str = "secret"
+
+class DropMarked(DocumentStage):
+    name = "marked"
+    Config = MarkedConfig
+
+    def process(self, batch):
+        found = np.array([self.config.word in text for text in batch["text"].to_pylist()], dtype=bool)
+        return drop_where(batch, found, "marked:word")
+"""
+MARKED = "own_stages_of_a_user:DropMarked"
+
+
+@pytest.fixture(autouse=True)
+def own_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_stages_of_a_user.py").write_text(OWN_STAGE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "own_stages_of_a_user", raising=False)
+
+
+def sentence(n: int) -> str:
+    return (
+        f"Document {n} tells of the {n * 7919 % 1000} ships that sailed in {1500 + n} and of {n * n} barrels of rye. "
+    )
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Path:
+    """Two sources in Pile layout: 60 web pages, 20 notes that repeat web pages, 3 broken lines."""
+    folder = tmp_path / "crawl"
+    folder.mkdir()
+    lines = [json.dumps({"text": sentence(n) * 8, "id": f"w{n}", "meta": {"set": "Web-CC"}}) for n in range(60)]
+    lines[10] = '{"text": "cut'
+    lines[20] = "[]"
+    (folder / "web-0.jsonl").write_text("\n".join(lines[:30]) + "\n")
+    (folder / "web-1.jsonl").write_text("\n".join(lines[30:]) + "\n")
+    notes = [json.dumps({"text": sentence(n) * 8, "meta": {"set": "Notes"}}) for n in range(30, 50)]
+    notes += [json.dumps({"text": f"a secret of {sentence(n)}", "meta": {"set": "Notes"}}) for n in range(100, 140)]
+    (folder / "notes.jsonl").write_text("\n".join([*notes, '{"no": "text"}']) + "\n")
+    return folder
+
+
+@pytest.fixture
+def build(crawl: Path, tmp_path: Path, spark: SparkSession) -> Build:
+    def build(workspace: str = "run", **changes: Any) -> Manifest:
+        content: dict[str, Any] = {
+            "workspace": str(tmp_path / workspace),
+            "max_bad_fraction": 0.1,
+            "sources": [{"name": "pile", "paths": [f"{crawl}/*.jsonl"], "split_field": "meta.set"}],
+            "stages": ["exact_dedup"],
+            "tokenizer": {"vocab_size": 400, "kind": "sentencepiece-bpe"},
+        }
+        config = CorpusConfig.model_validate(content | changes)
+        return Engine(config, spark, Console(quiet=True)).run()
+
+    return build
+
+
+def digests(workspace: Path) -> dict[str, str]:
+    files = [*(workspace / "datasets").iterdir(), workspace / "corpus.yaml"]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_every_record_has_one_fate_and_each_subset_is_a_source(build: Build, tmp_path: Path) -> None:
+    manifest = build()
+    assert {d.name: d.documents for d in manifest.datasets} == {"notes": 60, "web-cc": 38}
+    ingest = {row["source"]: row for row in manifest.funnel if row["step"] == "ingest"}
+    assert sum(ingest["pile"]["failed"].values()) == 3
+    dedup = {row["source"]: row for row in manifest.funnel if row["step"] == "exact_dedup"}
+    assert dedup["web-cc"]["dropped"] == {"exact_dedup:duplicate": 20}
+    assert not list(audit(Workspace(tmp_path / "run"), manifest, samples=100))
+
+
+def test_tokens_are_those_of_the_documents_in_hashed_order(build: Build, crawl: Path, tmp_path: Path) -> None:
+    build()
+    reader = IndexedDataset(tmp_path / "run/datasets/web-cc")
+    tokenizer = load_tokenizer(tmp_path / "run/datasets/tokenizer.model")
+    ids = pq.read_table(tmp_path / "run/datasets/web-cc.docs.parquet")["id"].to_pylist()
+    texts = {}
+    for path in sorted(crawl.glob("web-*.jsonl")):
+        offset = 0
+        for line in path.read_bytes().splitlines(keepends=True):
+            texts[f"pile/{path.name}#{offset}"] = line
+            offset += len(line)
+    assert ids != sorted(ids)
+    for number, id_ in enumerate(ids):
+        tokens = reader[number].tolist()
+        assert tokens[-1] == tokenizer.eod
+        assert tokenizer.decode(tokens[:-1]) == json.loads(texts[id_])["text"]
+
+
+def test_the_duplicate_of_the_preferred_source_stays_and_is_named(
+    build: Build, tmp_path: Path, spark: SparkSession
+) -> None:
+    manifest = build(stages=[{"exact_dedup": {"priority": ["web-cc", "notes"]}}])
+    assert {d.name: d.documents for d in manifest.datasets} == {"notes": 40, "web-cc": 58}
+    [folder] = (tmp_path / "run/stages").glob("01-exact_dedup-*")
+    losers = spark.read.parquet(str(folder / "documents")).where("dropped is not null").collect()
+    survivors = {row["metadata"]["duplicate_of"] for row in losers}
+    assert {row["source"] for row in losers} == {"notes"}
+    assert len(survivors) == 20
+    assert all(survivor.startswith("pile/web-") for survivor in survivors)
+
+
+def test_bytes_do_not_depend_on_partitions(build: Build, tmp_path: Path, spark: SparkSession) -> None:
+    build("one")
+    spark.conf.set("spark.sql.shuffle.partitions", "13")
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "20000")
+    try:
+        build("many")
+    finally:
+        for key in ("spark.sql.adaptive.enabled", "spark.sql.files.maxPartitionBytes"):
+            spark.conf.unset(key)
+        spark.conf.set("spark.sql.shuffle.partitions", "4")
+    assert digests(tmp_path / "one") == digests(tmp_path / "many")
+
+
+def written(workspace: Path) -> dict[str, int]:
+    return {path.parent.name: path.stat().st_mtime_ns for path in workspace.glob("stages/*/stage.json")}
+
+
+def test_a_rerun_does_only_what_changed(build: Build, tmp_path: Path) -> None:
+    build(stages=["exact_dedup", MARKED])
+    first, result = written(tmp_path / "run"), digests(tmp_path / "run")
+    build(stages=["exact_dedup", MARKED])
+    assert written(tmp_path / "run") == first
+    build(stages=["exact_dedup", {MARKED: {"word": "ships that sailed in 1530 "}}])
+    second = written(tmp_path / "run")
+    kept = {name for name in first if name.startswith(("00-", "01-"))}
+    assert {name: second[name] for name in kept} == {name: first[name] for name in kept}
+    assert len(second) == len(first) + 3
+    assert digests(tmp_path / "run") != result
+
+
+def test_too_many_bad_records_stop_the_run_with_the_first_one_named(build: Build, crawl: Path) -> None:
+    with pytest.raises(UserError, match=r"source pile: 3 of 121 records could not be read.*byte \d+ of .*\.jsonl"):
+        build(max_bad_fraction=0.01)
+    build(max_bad_fraction=0.05)
+
+
+def test_nothing_kept_is_said_and_not_a_crash(build: Build) -> None:
+    with pytest.raises(UserError, match="every document was dropped"):
+        build(stages=[{MARKED: {"word": " "}}])
+
+
+def test_ids_that_a_source_repeats_are_counted_and_do_no_harm(build: Build, crawl: Path, tmp_path: Path) -> None:
+    (crawl / "again.jsonl").write_text(
+        json.dumps({"text": sentence(999), "id": "w3", "meta": {"set": "Web-CC"}}) + "\n"
+    )
+    manifest = build()
+    assert {d.name: d.documents for d in manifest.datasets}["web-cc"] == 39
+    [folder] = (tmp_path / "run/stages").glob("00-ingest-*")
+    repeated = json.loads((folder / "stage.json").read_text())["repeated_record_ids"]
+    assert (repeated["ids"], repeated["records"]) == (1, 2)
+    assert repeated["examples"][0]["record_id"] == "w3"
+
+
+@pytest.mark.parametrize("victim", ["notes.bin", "notes.idx", "notes.docs.parquet", "tokenizer.model"])
+def test_the_audit_names_a_changed_file(build: Build, tmp_path: Path, victim: str) -> None:
+    manifest = build()
+    path = tmp_path / "run/datasets" / victim
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    faults = list(audit(Workspace(tmp_path / "run"), manifest, samples=10))
+    assert any(victim in fault or victim.split(".")[0] in fault for fault in faults), faults
+
+
+def test_the_audit_names_a_lost_and_a_cut_step_file(build: Build, tmp_path: Path) -> None:
+    manifest = build()
+    lost, cut = sorted((tmp_path / "run/stages").glob("*/documents/*.parquet"))[:2]
+    lost.unlink()
+    cut.write_bytes(cut.read_bytes()[:-1])
+    faults = list(audit(Workspace(tmp_path / "run"), manifest, samples=0))
+    assert any(str(lost) in fault and "is missing" in fault for fault in faults)
+    assert any(str(cut) in fault and "bytes" in fault for fault in faults)

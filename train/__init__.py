@@ -1,0 +1,1 @@
+"""Indexed datasets to a trained, evaluated model (torch; never Spark)."""
