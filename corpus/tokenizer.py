@@ -109,13 +109,13 @@ class _ByParts:
 class Tokenizer(abc.ABC):
     """Text to token ids and back. Picklable; made by `load`, `from_bytes` or `train`."""
 
+    _encode: _Encode
+
     def __init__(self, model: bytes, vocab_size: int, eod: int) -> None:
         self.model = model
         self.vocab_size = vocab_size  #: The largest id + 1, special tokens included.
         self.eod = eod  #: Id of the end-of-document token.
         self.fingerprint = hashlib.sha256(model).hexdigest()  #: SHA-256 of the model file.
-
-    _encode: _Encode
 
     @abc.abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
@@ -192,7 +192,8 @@ class SentencePieceTokenizer(Tokenizer):
         """Byte pieces that spell U+2581, if the model keeps text exactly; None leaves that character to the library."""
         processor = self._processor
         ids = [processor.piece_to_id(f"<0x{byte:02X}>") for byte in _META_SPACE.encode()]
-        exact = processor.normalize(" a  b ") == " a  b ".replace(" ", _META_SPACE)
+        probe = " a  e\u0301\ufb01\t "  # what a prefix, space removal, NFC or NFKC would change
+        exact = processor.normalize(probe) == probe.replace(" ", _META_SPACE)
         return np.array(ids, np.int32) if exact and all(map(processor.is_byte, ids)) else None
 
     def _merges_within_words(self) -> bool:

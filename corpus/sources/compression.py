@@ -22,8 +22,8 @@ from corpus.sources.record import Failure
 #: Bytes that are read at once, and the most that one piece holds.
 CHUNK = 1 << 17
 PIECE = 1 << 20
-#: A zstd decoder gives all that its input expands to, up to 128 KiB for 4 bytes: small bites bound a piece at 32 MiB.
-ZSTD_BITE = 1 << 10
+#: A zstd decoder gives all that its input expands to, up to 128 KiB for 4 bytes: small bites bound a piece at 129 MiB.
+ZSTD_BITE = 1 << 12
 #: Windows as large as `zstd --long=31` writes.
 ZSTD_WINDOW = 1 << 31
 
@@ -102,14 +102,18 @@ class _Zstd(_Decoder):
         self._decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
+        parts, size = list[bytes](), 0
         for end in range(ZSTD_BITE, len(data) + ZSTD_BITE, ZSTD_BITE):
-            piece = self._decompressor.decompress(data[end - ZSTD_BITE : end])
+            parts.append(self._decompressor.decompress(data[end - ZSTD_BITE : end]))
+            size += len(parts[-1])
             self.ended = self._decompressor.eof
             if self.ended:
                 self.rest = self._decompressor.unused_data + data[end:]
-            yield piece
-            if self.ended:
-                return
+                break
+            if size >= PIECE:
+                yield b"".join(parts)
+                parts, size = [], 0
+        yield b"".join(parts)
 
 
 _DECODERS: tuple[type[_Decoder], ...] = (_Gzip, _Zstd, _Bzip2)

@@ -38,9 +38,6 @@ class SourceConfig(BaseModel):
     metadata_fields: list[str] = Field(
         default=[], description="Fields that are copied into the document's metadata as strings."
     )
-    priority: int = Field(
-        default=0, description="Of near-duplicates, the one from the source of highest priority stays."
-    )
 
     @model_validator(mode="after")
     def _has_files(self) -> SourceConfig:

@@ -36,9 +36,10 @@ def record_of(offset: int, row: dict[str, Any], config: SourceConfig) -> Record 
 
 def lookup(row: dict[str, Any], path: str) -> Any:
     """The value of the field `path`: a name, or the names of nested fields joined by dots. None if it is not there."""
-    if path in row:
-        return row[path]
-    value: Any = row
+    value: Any = row.get(path)
+    if value is not None or "." not in path:
+        return value
+    value = row
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None
     return value
@@ -56,7 +57,8 @@ def as_string(value: Any) -> str | None:
 def replace_surrogates(text: str) -> tuple[str, int]:
     """`text` with U+FFFD for each lone surrogate, which no UTF-8 can hold, and how many there were."""
     try:
-        text.encode()
+        if not text.isascii():
+            text.encode()
         return text, 0
     except UnicodeEncodeError:
         return _SURROGATES.subn("\ufffd", text)

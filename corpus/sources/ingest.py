@@ -70,7 +70,7 @@ def _documents(
                 rows.append(_row(file, item))
                 size += len(item.content or b"") + len(item.text or "")
                 if len(rows) == BATCH_ROWS or size >= BATCH_BYTES:
-                    yield pa.RecordBatch.from_pylist(rows, READ)
+                    yield _batch(rows)
                     rows, size = [], 0
             elif isinstance(item, Skipped):
                 counts[f"skipped:{item.reason}"] += 1
@@ -78,8 +78,24 @@ def _documents(
                 counts["failures"] += 1
                 account.append(_failure_row(file, item))
         if rows:
-            yield pa.RecordBatch.from_pylist(rows, READ)
+            yield _batch(rows)
         account.append(_file_row(file, counts))
+
+
+def _batch(rows: list[dict[str, object]]) -> pa.RecordBatch:
+    """Rows as Arrow. What UTF-8 cannot hold, such as a lone surrogate in a URL, becomes a question mark."""
+    try:
+        return pa.RecordBatch.from_pylist(rows, READ)
+    except UnicodeEncodeError:
+        return pa.RecordBatch.from_pylist([{key: _valid(value) for key, value in row.items()} for row in rows], READ)
+
+
+def _valid(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [(_valid(key), _valid(item)) for key, item in value]
+    return value
 
 
 def _read(file: InputFile, source: SourceConfig) -> Iterator[Record | Failure | Skipped]:

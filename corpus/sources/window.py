@@ -32,19 +32,23 @@ class Window:
 
     def fill(self, size: int) -> bool:
         """Hold at least `size` bytes; False if the data ends, or is damaged, before that."""
-        while self.held < size and self.damage is None and (piece := next(self._pieces, None)) is not None:
+        while (
+            len(self.data) - self.start < size
+            and self.damage is None
+            and (piece := next(self._pieces, None)) is not None
+        ):
             if isinstance(piece, Failure):
                 self.damage = piece
             else:
                 self._append(piece)
-        return self.held >= size
+        return len(self.data) - self.start >= size
 
     def skip(self, size: int) -> None:
-        """Move forward by `size` bytes, or to where the data ends, holding no more than a piece."""
+        """Move forward by `size` bytes, at most to the end of the member or of the data, holding no more than a piece."""
         while size > self.held:
             size -= self.held
             self.start = len(self.data)
-            if not self.fill(1):
+            if self.ends_member or not self.fill(1):
                 return
         self.start += size
 

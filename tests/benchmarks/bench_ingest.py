@@ -7,11 +7,12 @@ import json
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
 import fastwarc
+import numpy as np
 import zstandard
 from warcio.archiveiterator import ArchiveIterator
 from warcio.statusandheaders import StatusAndHeaders
@@ -91,22 +92,23 @@ def _interleaved(data: bytes, *functions: Callable[[bytes], int]) -> Sequence[fl
     return [statistics.median(measured) for measured in seconds]
 
 
-def _words(random_: random.Random, count: int) -> str:
-    # Zipf-like lengths and repetition, so that it compresses about as well as prose.
-    return " ".join(
-        f"{int(random_.paretovariate(0.9)) % 5000:x}word"[: 2 + int(random_.random() * 7)] for _ in range(count)
-    )
+def _texts() -> Iterator[str]:
+    """Texts of 20 to 2,000 words from a skewed vocabulary, so that they compress about as well as prose."""
+    letters, rng = random.Random(SEED), np.random.default_rng(SEED)
+    vocabulary = ["".join(letters.choices("etaoinshrdlu", k=letters.randint(1, 9))) for _ in range(20_000)]
+    cumulative = np.cumsum(1 / (np.arange(len(vocabulary)) + 5))
+    while True:
+        words = np.searchsorted(cumulative, rng.random(rng.integers(20, 2000)) * cumulative[-1])
+        yield " ".join([vocabulary[word] for word in words])
 
 
 def _warc() -> tuple[bytes, int]:
     """A crawl: request, response and metadata of each page, one gzip member each."""
-    random_, stream, pages = random.Random(SEED), io.BytesIO(), 0
+    stream, pages, texts = io.BytesIO(), 0, _texts()
     writer = WARCWriter(stream, gzip=True)
     while stream.tell() < SIZE:
         url = f"https://example.org/{pages}"
-        paragraphs = "".join(
-            f"<p class='c'>{_words(random_, 120)}</p>\n" for _ in range(int(random_.paretovariate(1.2) * 20) % 400)
-        )
+        paragraphs = "".join(f"<div class='row'><p class='text'>{next(texts)}</p></div>\n" for _ in range(4))
         page = f"<!doctype html><html><body>{paragraphs}</body></html>".encode()
         request = StatusAndHeaders(f"GET /{pages} HTTP/1.1", [("Host", "example.org")], is_http_request=True)
         headers = [
@@ -126,10 +128,11 @@ def _warc() -> tuple[bytes, int]:
 
 
 def _jsonl() -> tuple[bytes, int]:
-    random_, lines = random.Random(SEED), []
-    while sum(map(len, lines[-1:])) * len(lines) < 3 * SIZE:
-        row = {"text": _words(random_, 400), "url": f"https://example.org/{len(lines)}", "meta": {"n": len(lines)}}
+    lines, size, texts = list[bytes](), 0, _texts()
+    while size < 3 * SIZE:
+        row = {"text": next(texts), "url": f"https://example.org/{len(lines)}", "meta": {"n": len(lines)}}
         lines.append(json.dumps(row).encode() + b"\n")
+        size += len(lines[-1])
     return zstandard.compress(b"".join(lines)), len(lines)
 
 

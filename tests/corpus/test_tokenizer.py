@@ -424,7 +424,7 @@ class TestLoaded:
             library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         else:
             library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        texts = ["two words  of two words", "a \n\n b"]
+        texts = ["two words  of two words", "a \n\n b", "a\nb"]
         expected = [library.encode(text).ids for text in texts]
         assert [ids.tolist() for ids in from_bytes(library.to_str().encode()).encode(texts)] == expected
 

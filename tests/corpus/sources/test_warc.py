@@ -184,6 +184,13 @@ def test_a_wrong_content_length_costs_one_record(length: int, compress: Callable
     assert len(reasons(items)) == 1
 
 
+def test_a_content_length_beyond_all_limits_costs_one_gzip_member() -> None:
+    wrong = warc_record(http(b"x"), length=10**15, number=1)
+    items = items_of(b"".join(gzip.compress(record) for record in (page(0), wrong, page(2), page(3))))
+    assert urls(items) == [f"https://a.example/{number}" for number in (0, 2, 3)]
+    assert reasons(items) == ["record_too_large"]
+
+
 @pytest.mark.parametrize("length", [b"", b"abc", b"-1", b"1e3", b"9" * 5000])
 def test_a_header_without_a_usable_length_costs_one_record(length: bytes) -> None:
     wrong = page(1).replace(b"Content-Length: ", b"Content-Length: " + length + b" x", 1)
@@ -253,3 +260,29 @@ def test_a_record_over_the_limit_is_a_failure_and_the_next_one_is_read(monkeypat
     items = items_of(page(0) + page(1, size=5000) + page(2))
     assert urls(items) == ["https://a.example/0", "https://a.example/2"]
     assert reasons(items) == ["record_too_large"]
+
+
+@pytest.mark.parametrize(
+    "name", ["sample-0000.warc.gz", "warcio-example.warc", "warcio-example.arc", "whirlwind.warc.wet"]
+)
+def test_random_damage_raises_nothing_invents_no_page_twice_and_is_reported(
+    name: str, shared_data: Callable[[str], Path]
+) -> None:
+    sound = (shared_data("warc") / name).read_bytes()
+    random_ = random.Random(5)
+    for _ in range(60):
+        data = bytearray(sound)
+        for _ in range(random_.randint(1, 5)):
+            begin = random_.randrange(len(data))
+            data[begin : begin + random_.randint(0, 40)] = random_.randbytes(random_.randint(0, 40))
+        items = items_of(bytes(data))
+        offsets = [item.offset for item in items if isinstance(item, Record)]
+        assert len(set(offsets)) == len(offsets) <= len(items_of(sound))
+
+
+def test_records_that_lie_about_their_length_take_linear_time_and_memory() -> None:
+    lying = warc_record(http(b"x"), length=200_000_000)
+    items = items_of(lying * 20_000)
+    assert reasons(items) == ["truncated_record"] * 20_000
+    lines = items_of(b"WARC/1.0\r\n" * 200_000)
+    assert set(reasons(lines)) == {"bad_header", "truncated_record"} and len(lines) < 100
