@@ -77,6 +77,7 @@ class Engine:
             funnel += record["ledger"]
             if step.number == 0:
                 self._check_bad(record)
+                self._warn_of_idle_stages({source for source, _ in counts})
         return self._datasets(funnel)
 
     def documents(self, step: Step) -> DataFrame:
@@ -186,6 +187,16 @@ class Engine:
                     f"max_bad_fraction {self.config.max_bad_fraction:g}; the first: {first.get('reason')} at byte "
                     f"{first.get('offset')} of {first.get('file')}; all are in "
                     f"{self.workspace.step(self.steps[0].directory) / 'failures'}"
+                )
+
+    def _warn_of_idle_stages(self, sources: set[str]) -> None:
+        """A stage that touches nothing is most often a misspelt source."""
+        for stage in self.config.stages:
+            if not any(map(stage.applies_to, sources)):
+                self.console.print(
+                    f"warning: stage {stage.name} matches no source; its sources are {stage.config.sources}, "
+                    f"there are {', '.join(sorted(sources))}",
+                    markup=False,
                 )
 
     # --- tokenizer, tokens, datasets

@@ -60,12 +60,14 @@ def is_local(master: str) -> bool:
 def spark_session(cluster: ClusterConfig, logs: Path) -> Iterator[SparkSession]:
     """A Spark session; its log, and whatever the JVM prints, go to files in `logs`."""
     logs.mkdir(parents=True, exist_ok=True)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1") if is_local(cluster.master) else None
+    if is_local(cluster.master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     python = cluster.python or (
         sys.executable if is_local(cluster.master) else f"python{sys.version_info.major}.{sys.version_info.minor}"
     )
     os.environ["PYSPARK_PYTHON"] = python
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     with _stderr_to(logs / "jvm.log"):
         from pyspark.sql import SparkSession
 
@@ -98,6 +100,8 @@ def _properties(cluster: ClusterConfig, logs: Path) -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
         "spark.python.worker.reuse": "true",
+        # Each core has a task of its own.
+        "spark.executorEnv.TOKENIZERS_PARALLELISM": "false",
     }
     if is_local(cluster.master):
         properties["spark.driver.bindAddress"] = "127.0.0.1"

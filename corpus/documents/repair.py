@@ -1,39 +1,41 @@
 """Repair of broken text with ftfy, skipping what it provably leaves alone.
 
-ftfy works line by line. A line of ASCII without control characters and without an entity comes out as it went in, so only
-the other lines are given to it: the result is that of `ftfy.fix_text` on the whole text, always, at a fraction of its time.
+ftfy works line by line, and most lines come out as they went in. Three cheap tests find lines of which that is certain;
+only the others are given to it, so the result is that of `ftfy.fix_text` on the whole text, always, at a fraction of its
+time:
+
+- nothing in the line is a control character, an entity, a ligature or another character that ftfy replaces;
+- the line is in Unicode NFC;
+- it cannot be mojibake: every pattern by which ftfy knows mojibake needs two neighbouring non-ASCII characters, or one of
+  Œ, œ, Â, Ã.
 """
 
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+import unicodedata
 
 import ftfy
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from ftfy import TextFixerConfig, fix_and_explain
-from pydantic import Field
+from ftfy.chardata import LIGATURES
 
 from corpus.document import drop_where, set_text
-from corpus.stage import DocumentStage, StageConfig
+from corpus.stage import DocumentStage
 
-#: What ftfy changes in ASCII text: control characters, escape sequences, carriage returns, HTML entities.
-SUSPECT = r"[\x00-\x08\x0b\x0d-\x1f\x7f&]"
-_SUSPECT = re.compile(SUSPECT)
-#: Where a `<` stands before or in a line, entities are left alone, so `&` is no suspect.
-_SUSPECT_MARKUP = re.compile(SUSPECT.replace("&", ""))
+#: As ftfy comes, but for two things that harm a corpus: straight quotes for typographic ones („ would become " too), and
+#: ASCII for full-width forms, which are the right ones in Chinese and Japanese.
+SETTINGS = TextFixerConfig(explain=False, uncurl_quotes=False, fix_character_width=False)
 
-
-class RepairConfig(StageConfig):
-    """What is repaired beside mojibake, control characters, escape sequences and line ends."""
-
-    uncurl_quotes: bool = Field(False, description='turn typographic quotes into ASCII ones; „ would become " too')
-    fix_character_width: bool = Field(
-        False, description="turn full-width forms into ASCII; wrong for Chinese and Japanese"
-    )
-    fix_latin_ligatures: bool = Field(True, description="turn ligatures such as \ufb01 into letters")
+#: What ftfy changes in ASCII text: control characters, escape sequences, carriage returns, entities.
+ASCII_SUSPECT = r"\x00-\x08\x0b\x0d-\x1f\x7f"
+MOJIBAKE_SUSPECT = "[^\x00-\x7f]{2}|[ŒœÂÃ]"
+_REPLACED = "\x80-\x9f\u2028\u2029\ud800-\udfff\u206a-\u206f\ufeff\ufff9-\ufffc" + "".join(map(chr, LIGATURES))
+_SUSPECT = re.compile(f"[{ASCII_SUSPECT}{_REPLACED}&]|{MOJIBAKE_SUSPECT}")
+#: After a `<`, entities are left alone, so `&` is no suspect.
+_SUSPECT_MARKUP = re.compile(f"[{ASCII_SUSPECT}{_REPLACED}]|{MOJIBAKE_SUSPECT}")
 
 
 class Repair(DocumentStage):
@@ -41,38 +43,20 @@ class Repair(DocumentStage):
 
     name = "repair"
     version = 1
-    Config: ClassVar[type[StageConfig]] = RepairConfig
-
-    def open(self) -> None:
-        self._fixer = fixer(self.config)
 
     def process(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         texts = batch["text"]
-        clean = pc.and_(pc.string_is_ascii(texts), pc.invert(pc.match_substring_regex(texts, SUSPECT)))
-        suspects = np.flatnonzero(~pc.fill_null(clean, True).to_numpy(zero_copy_only=False))
-        if len(suspects):
-            repaired = pa.array([repair(text, self._fixer) for text in texts.take(suspects).to_pylist()], pa.string())
-            mask = np.zeros(batch.num_rows, bool)
-            mask[suspects] = True
-            batch = set_text(batch, pc.replace_with_mask(texts, pa.array(mask), repaired))
+        clean = pc.and_(pc.string_is_ascii(texts), pc.invert(pc.match_substring_regex(texts, f"[{ASCII_SUSPECT}&]")))
+        suspects = ~pc.fill_null(clean, True).to_numpy(zero_copy_only=False)
+        if suspects.any():
+            repaired = pa.array([repair(text) for text in texts.filter(pa.array(suspects)).to_pylist()], pa.string())
+            batch = set_text(batch, pc.replace_with_mask(texts, pa.array(suspects), repaired))
         empty = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(batch["text"])), 0)
-        return drop_where(batch, pc.fill_null(empty, True).to_numpy(zero_copy_only=False), "repair:empty")
+        return drop_where(batch, np.asarray(pc.fill_null(empty, True)), "repair:empty")
 
 
-def fixer(config: RepairConfig) -> TextFixerConfig:
-    """ftfy's settings for this config: as it comes, but for what would harm a corpus."""
-    return TextFixerConfig(
-        explain=False,
-        uncurl_quotes=config.uncurl_quotes,
-        fix_character_width=config.fix_character_width,
-        fix_latin_ligatures=config.fix_latin_ligatures,
-    )
-
-
-def repair(text: str, settings: TextFixerConfig) -> str:
-    """`ftfy.fix_text(text, settings)`, to the character. `settings.unescape_html` must be "auto", ftfy's default."""
-    if text.isascii() and not _SUSPECT.search(text):
-        return text
+def repair(text: str, settings: TextFixerConfig = SETTINGS) -> str:
+    """`ftfy.fix_text(text, settings)`, to the character; `settings` may differ from `SETTINGS` in `unescape_html` only."""
     if len(text) > settings.max_decode_length:
         return ftfy.fix_text(text, settings)
     repaired = []
@@ -81,10 +65,9 @@ def repair(text: str, settings: TextFixerConfig) -> str:
         if settings.unescape_html and "<" in line:
             settings = settings._replace(unescape_html=False)
             suspect = _SUSPECT_MARKUP
-        if line.isascii() and not suspect.search(line):
-            repaired.append(line)
-        else:
-            repaired.append(fix_and_explain(line, settings).text)
+        if suspect.search(line) or not unicodedata.is_normalized("NFC", line):
+            line = fix_and_explain(line, settings).text
+        repaired.append(line)
     return "".join(repaired)
 
 

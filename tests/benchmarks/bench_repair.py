@@ -14,7 +14,7 @@ import pycld2
 
 from corpus.document import DOCUMENT
 from corpus.documents.language import Language
-from corpus.documents.repair import Repair
+from corpus.documents.repair import SETTINGS, Repair
 from corpus.stage import DocumentStage
 
 RUNS = 3
@@ -29,9 +29,9 @@ def run() -> list[dict[str, Any]]:
         [{"id": str(i), "source": "s", "text": t} for i, t in enumerate(texts)], DOCUMENT
     )
     repair, language = Repair(), Language()
-    settings = ftfy.TextFixerConfig(explain=False, uncurl_quotes=False, fix_character_width=False)
+
     return [
-        row("repair", size, on(repair, batch), lambda: [ftfy.fix_text(text, settings) for text in texts], "ftfy"),
+        row("repair", size, on(repair, batch), lambda: [ftfy.fix_text(text, SETTINGS) for text in texts], "ftfy"),
         row("language", size, on(language, batch), lambda: [pycld2.detect(text.encode()) for text in texts], "pycld2"),
     ]
 
