@@ -61,6 +61,7 @@ ENCODED = (
     Encoded("utf-16", "", ""),
     Encoded("utf-8", "; charset=utf-4", "utf-8"),
     Encoded("utf-8-sig", "", ""),
+    Encoded("cp1252", "; charset=utf-8", ""),
     Encoded("shift_jis", "; charset=Shift_JIS", "", JAPANESE),
     Encoded("gb18030", "", "gb18030", "这一段文字用来检验编码是否被正确识别，其余部分仍然是英文。"),
 )
