@@ -62,4 +62,12 @@ class CorpusConfig(BaseModel):
                         raise ValueError(
                             f"stages: {stage.name}.sources names {pattern!r}; the sources are {', '.join(names)}"
                         )
+        added: set[str] = set()
+        for stage in self.stages:
+            for column in stage.needs:
+                if column not in added:
+                    raise ValueError(
+                        f"stages: {stage.name} needs the column {column!r}, and no stage before it adds that"
+                    )
+            added |= {field.name for field in stage.adds}
         return self

@@ -37,6 +37,10 @@ class Stage(abc.ABC):
     name: ClassVar[str]
     version: ClassVar[int] = 1
     Config: ClassVar[type[StageConfig]] = StageConfig
+    #: Columns that the stage appends to the schema.
+    adds: ClassVar[tuple[pa.Field, ...]] = ()
+    #: Names of columns beyond `DOCUMENT` that a stage before it must have added.
+    needs: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, config: Any = None) -> None:
         self.config: Any = config if config is not None else self.Config()
@@ -54,8 +58,6 @@ class Stage(abc.ABC):
 class DocumentStage(Stage):
     """Arrow batch in, Arrow batch out: one row out for each row in, in the same order, with the same `id`."""
 
-    #: Columns that the stage appends to the schema.
-    adds: ClassVar[tuple[pa.Field, ...]] = ()
     #: A stage that only decides starts a pass of its own: to change a threshold then repeats no extraction.
     starts_pass: ClassVar[bool] = False
 

@@ -81,7 +81,7 @@ def cld2(text: str) -> Guess:
 
     text = _REFUSED.sub(" ", text)
     try:
-        _, _, details = pycld2.detect(text.encode(), bestEffort=True)
+        _, _, details = pycld2.detect(text.encode(), isPlainText=True, bestEffort=True)
     except pycld2.error:
         return UNDETERMINED, 0.0
     _, code, percent, _ = details[0]

@@ -54,6 +54,11 @@ def test_control_characters_do_not_hide_a_language() -> None:
     assert cld2("\x00\x07" + ENGLISH + "\x9f\ufdd0")[0] == "en"
 
 
+@pytest.mark.parametrize("opening", ["a < b ", "<", "if (a<b) &amp; "])
+def test_an_angle_bracket_is_text_and_no_tag_that_hides_the_rest(opening: str) -> None:
+    assert cld2(opening + GERMAN)[0] == "de"
+
+
 def test_languages_outside_the_list_and_uncertain_ones_are_dropped() -> None:
     rows = process(
         LanguageConfig(keep=["en"], min_score=0.9), ENGLISH, GERMAN, ENGLISH + GERMAN * 2, "", ENGLISH * 2 + GERMAN
