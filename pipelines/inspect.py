@@ -36,7 +36,8 @@ def check(options: argparse.Namespace) -> int:
         f"{faults} faults" if faults else "all files whole, all counts agree, sampled tokens are those of their texts"
     )
     console.print(
-        f"{workspace.root}: {len(manifest.datasets)} datasets, {documents:,} documents, {tokens:,} tokens: {verdict}"
+        f"{workspace.root}: {len(manifest.datasets)} datasets, {documents:,} documents, {tokens:,} tokens: {verdict}",
+        soft_wrap=True,
     )
     return 1 if faults else 0
 
@@ -106,8 +107,10 @@ def print_corpus(console: Console, workspace: Workspace, manifest: Manifest) -> 
         f"datasets:            {workspace.datasets}/NAME.bin and .idx (Megatron's format), manifest {workspace.manifest}",
         soft_wrap=True,
     )
-    console.print(f"look at a document:  millrace corpus show {workspace.root} {manifest.datasets[0].name}:0")
-    console.print(f"audit it:            millrace corpus check {workspace.root}")
+    console.print(
+        f"look at a document:  millrace corpus show {workspace.root} {manifest.datasets[0].name}:0", soft_wrap=True
+    )
+    console.print(f"audit it:            millrace corpus check {workspace.root}", soft_wrap=True)
 
 
 def _funnel_table(funnel: Sequence[Mapping[str, Any]]) -> Table:

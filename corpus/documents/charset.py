@@ -19,8 +19,8 @@ BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 META_BYTES = 4096
-#: A declared charset that leaves more than this share of its characters undecoded is the wrong one.
-MAX_UNDECODED = 0.02
+#: A declared charset that leaves more than these shares undecoded, of all characters or of those beyond ASCII, is wrong.
+MAX_UNDECODED, MAX_UNDECODED_BEYOND_ASCII = 0.02, 0.5
 
 _HTTP_CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
 _META_CHARSET = re.compile(
@@ -36,10 +36,18 @@ def decode(content: bytes, content_type: str | None = None) -> tuple[str, str]:
         if codec is None:
             continue
         text = content.decode(codec, "replace")
-        if text.count("\ufffd") <= MAX_UNDECODED * len(text):
+        if not _contradicted(text):
             return _clean(text), f"{_name(codec)} ({source})"
     codec = _utf16_without_mark(content) or _codec(detect_encoding(content) or "") or "utf-8"
     return _clean(content.decode(codec, "replace")), f"{_name(codec)} (detected)"
+
+
+def _contradicted(text: str) -> bool:
+    undecoded = text.count("\ufffd")
+    if not undecoded:
+        return False
+    beyond_ascii = len(text) - len(text.encode("ascii", "ignore"))
+    return undecoded > MAX_UNDECODED * len(text) or undecoded > MAX_UNDECODED_BEYOND_ASCII * beyond_ascii
 
 
 def _declared(content: bytes, content_type: str | None) -> list[tuple[str, str]]:

@@ -41,6 +41,14 @@ def test_the_right_source_decides(content: bytes, content_type: str | None, labe
     assert GERMAN in text
 
 
+def test_a_label_is_judged_by_the_characters_that_it_could_get_wrong() -> None:
+    """Two accents in a long English page are enough to see that it is not UTF-8; one bad byte among many is a slip."""
+    long = "plain words " * 500
+    assert decode((long + "café Köln").encode("cp1252"), "text/html; charset=utf-8")[0] == long + "café Köln"
+    slip = (GERMAN * 5).encode() + b"\xe9" + long.encode()
+    assert decode(slip, "text/html; charset=utf-8") == (GERMAN * 5 + "\ufffd" + long, "utf-8 (http)")
+
+
 def test_latin_1_means_windows_1252() -> None:
     assert decode("“quoted” – 5 €".encode("cp1252"), "text/plain; charset=iso-8859-1")[0] == "“quoted” – 5 €"
 
