@@ -71,7 +71,7 @@ class Engine:
             if self.workspace.is_done(step.directory):
                 self.console.print(f"[dim]{step.name}: done before, {step.directory}[/dim]")
             else:
-                self._run_step(step, counts)
+                self.run_step(step, counts)
             record = self.workspace.record(step.directory)
             counts = {(source, reason): count for source, reason, count in record["counts"]}
             funnel += record["ledger"]
@@ -86,7 +86,8 @@ class Engine:
 
     # --- document and corpus stages
 
-    def _run_step(self, step: Step, before: ledger.Counts) -> None:
+    def run_step(self, step: Step, before: ledger.Counts) -> None:
+        """Run a step and publish it; `before` counts what the step before it left."""
         started = time.monotonic()
         folder = self.workspace.begin(step.directory)
         record = self._ingest(step, folder) if step.number == 0 else self._transform(step, folder, before)
@@ -126,7 +127,7 @@ class Engine:
             "counts": _as_json(documents),
             "records": ledger.records(accounts),
             "skipped": ledger.skipped(accounts),
-            "failures": self._named_failures(folder / "failures"),
+            "failures": self._named_failures(folder / "failures") if failures else [],
             "repeated_record_ids": self._repeated_ids(folder / "documents"),
         }
 
@@ -167,11 +168,13 @@ class Engine:
             .groupBy("source", "own")
             .agg(F.count("*").alias("times"), F.min("id").alias("first"))
         ).where("times > 1")
-        total = repeated.agg(F.count("*").alias("ids"), F.coalesce(F.sum("times"), F.lit(0)).alias("records")).first()
         examples = repeated.orderBy("source", "own").limit(NAMED_FAILURES).collect()
+        ids, records = len(examples), sum(row["times"] for row in examples)
+        if ids == NAMED_FAILURES:
+            ids, records = repeated.agg(F.count("*"), F.sum("times")).first()
         return {
-            "ids": total["ids"],
-            "records": total["records"],
+            "ids": ids,
+            "records": records,
             "examples": [{"record_id": row["own"], "times": row["times"], "first": row["first"]} for row in examples],
         }
 

@@ -97,6 +97,7 @@ def _properties(cluster: ClusterConfig, logs: Path) -> dict[str, str]:
         # The first pass writes documents, failures and file accounts side by side: without sorting them first.
         "spark.sql.maxConcurrentOutputFileWriters": "8",
         "spark.sql.parquet.compression.codec": "zstd",
+        "spark.hadoop.parquet.compression.codec.zstd.level": "1",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
         "spark.python.worker.reuse": "true",

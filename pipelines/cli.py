@@ -29,6 +29,13 @@ configs/cluster/. What it contains does not depend on it.
 """
 
 
+#: What comes with millrace[corpus]: its absence is no fault of the code.
+CORPUS_EXTRA = {
+    *("fastwarc", "fasttext", "ftfy", "isal", "numba", "pandas", "pyarrow", "pycld2", "pyspark", "resiliparse"),
+    "zstandard",
+}
+
+
 def parser() -> argparse.ArgumentParser:
     """The command's parser; each subcommand names the function that runs it as `module:function`."""
     top = _parser(argparse.ArgumentParser, prog="millrace", description=DESCRIPTION)
@@ -104,17 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except ModuleNotFoundError as error:
         missing = (error.name or "").split(".")[0]
-        if missing in {
-            "pyspark",
-            "pyarrow",
-            "pandas",
-            "fastwarc",
-            "resiliparse",
-            "ftfy",
-            "fasttext",
-            "pycld2",
-            "zstandard",
-        }:
+        if missing in CORPUS_EXTRA:
             print(f"millrace: {missing} is not installed: pip install 'millrace[corpus]'", file=sys.stderr)
             return 2
         raise

@@ -26,7 +26,6 @@ _HTTP_CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECAS
 _META_CHARSET = re.compile(
     rb"<(?:meta|\?xml)[^>]{0,300}?(?:charset|encoding)\s*=\s*[\"']?\s*([^\s\"'/>;?]+)", re.IGNORECASE
 )
-_NOT_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
 def decode(content: bytes, content_type: str | None = None) -> tuple[str, str]:
@@ -93,6 +92,4 @@ def _name(codec: str) -> str:
 
 
 def _clean(text: str) -> str:
-    return (
-        _NOT_TEXT.sub("\ufffd", text.removeprefix("\ufeff")) if _NOT_TEXT.search(text) else text.removeprefix("\ufeff")
-    )
+    return text.removeprefix("\ufeff").replace("\0", "\ufffd")

@@ -25,6 +25,7 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"no benchmark is called {unknown[0]!r}; there are {', '.join(present)}", file=sys.stderr)
         return 2
+    sys.path.insert(0, str(HERE.parent / "support"))
     folder = Path("build/bench")
     folder.mkdir(parents=True, exist_ok=True)
     for name in names or present:

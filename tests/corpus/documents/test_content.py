@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import re
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from gold_pages import gold_pages, quality
 
 from corpus.documents.content import main_content
 
@@ -19,31 +16,10 @@ ARTICLE = "\n".join(
 )
 
 
-def grams(text: str, size: int = 4) -> Counter[tuple[str, ...]]:
-    words = re.findall(r"\w+", text)
-    return Counter(tuple(words[i : i + size]) for i in range(max(1, len(words) - size + 1)))
-
-
-def f1(pairs: list[tuple[str, str]]) -> float:
-    """Precision and recall over word 4-grams, averaged over pages, as scrapinghub's article-extraction-benchmark does."""
-    precision = recall = 0.0
-    for gold, found in pairs:
-        expected, got = grams(gold), grams(found)
-        common = (expected & got).total()
-        precision += common / max(1, got.total())
-        recall += common / max(1, expected.total())
-    precision, recall = precision / len(pairs), recall / len(pairs)
-    return 2 * precision * recall / (precision + recall)
-
-
 def test_quality_on_news_pages(shared_data: Callable[[str], Path]) -> None:
     folder = shared_data("html-gold") / "article-extraction-benchmark"
-    truth = json.loads((folder / "ground-truth.json").read_text())
-    pairs = []
-    for name, entry in truth.items():
-        html = gzip.decompress((folder / "html" / f"{name}.html.gz").read_bytes()).decode("utf-8", "replace")
-        pairs.append((entry["articleBody"], main_content(html)))
-    assert f1(pairs) >= 0.94
+    found = [(gold, main_content(html.decode("utf-8", "replace"))) for gold, html in gold_pages(folder)]
+    assert quality(found).f1 >= 0.94
 
 
 def test_quality_on_pages_that_nothing_was_tuned_on(shared_data: Callable[[str], Path]) -> None:
@@ -53,7 +29,7 @@ def test_quality_on_pages_that_nothing_was_tuned_on(shared_data: Callable[[str],
     for folder in sorted((shared_data("html-gold") / "readability").iterdir()):
         gold = extract_plain_text((folder / "expected.html").read_text(), alt_texts=False, list_bullets=False)
         pairs.append((gold, main_content((folder / "source.html").read_text())))
-    assert f1(pairs) >= 0.85
+    assert quality(pairs).f1 >= 0.85
 
 
 def test_what_stands_around_an_article_goes() -> None:
