@@ -52,10 +52,10 @@ $(VENV)/test.ready: $(VENV)/corpus.ready
 	touch $@
 
 java:
-	@java_major() { java -version 2>&1 | sed -nE 's/.* version "(1\.)?([0-9]+).*/\2/p' | head -1; }; \
-	if [ "$$(java_major)" -ge 17 ] 2>/dev/null || [ -x "$$JAVA_HOME/bin/java" ]; then exit 0; fi; \
-	if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	@java_major() { "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -nE 's/.* version "(1\.)?([0-9]+).*/\2/p' | head -1; }; \
+	if [ "$$(java_major)" -ge 17 ] 2>/dev/null; then exit 0; fi; \
+	if [ -z "$$JAVA_HOME" ] && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 	  echo "Installing Java for Spark (default-jre-headless)"; \
 	  apt-get update -qq && apt-get install -y -qq default-jre-headless >/dev/null; \
 	fi; \
-	[ "$$(java_major)" -ge 17 ] 2>/dev/null || { echo "Spark needs Java 17 or newer: apt-get install openjdk-17-jre-headless, or set JAVA_HOME" >&2; exit 1; }
+	[ "$$(java_major)" -ge 17 ] 2>/dev/null || { echo "Spark needs Java 17 or newer$${JAVA_HOME:+, and JAVA_HOME=$$JAVA_HOME is not}: apt-get install openjdk-17-jre-headless, or set JAVA_HOME" >&2; exit 1; }

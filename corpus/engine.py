@@ -40,7 +40,7 @@ from corpus.workspace import Workspace, fingerprint, write_aside
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-#: Bad records of a source that an error or a report names.
+#: Bad records of each source, and ids given twice, that a step's record names.
 NAMED_FAILURES = 20
 
 #: File name of the tokenizer, in its step and beside the datasets.
@@ -99,7 +99,7 @@ class Engine:
 
     def _ingest(self, step: Step, folder: Path) -> dict[str, Any]:
         stages = _document_stages(step)
-        tasks = pack(self.files)
+        tasks = pack(self.files, self.spark.sparkContext.defaultParallelism)
         counter = self.spark.sparkContext.accumulator(0)
         sources = {source.name: source for source in self.config.sources}
         work = partial(_ingest_task, sources, stages, self.config.keep_rejected, counter)
@@ -155,8 +155,14 @@ class Engine:
         return {(row["source"], row["dropped"]): row["count"] for row in rows}
 
     def _named_failures(self, written: Path) -> list[dict[str, str]]:
-        rows = self.spark.read.parquet(str(written)).orderBy("id").select("source", "metadata").limit(NAMED_FAILURES)
-        return [{"source": row["source"]} | dict(row["metadata"]) for row in rows.collect()]
+        """The first of each source."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        place = F.row_number().over(Window.partitionBy("source").orderBy("id"))
+        rows = self.spark.read.parquet(str(written)).select("source", "id", "metadata", place.alias("place"))
+        first = rows.where(F.col("place") <= NAMED_FAILURES).orderBy("source", "place").collect()
+        return [{"source": row["source"]} | dict(row["metadata"]) for row in first]
 
     def _repeated_ids(self, written: Path) -> dict[str, Any]:
         """Ids that the sources themselves gave to more than one record: no harm here, but a sign of a bad shard."""
@@ -184,11 +190,11 @@ class Engine:
             if failures:
                 self.console.print(f"  {source}: {failures:,} of {documents + failures:,} records could not be read")
             if failures > self.config.max_bad_fraction * (documents + failures):
-                first: dict[str, str] = next((f for f in record["failures"] if f["source"] == source), {})
+                first = next(failure for failure in record["failures"] if failure["source"] == source)
                 raise UserError(
                     f"source {source}: {failures:,} of {documents + failures:,} records could not be read, more than "
-                    f"max_bad_fraction {self.config.max_bad_fraction:g}; the first: {first.get('reason')} at byte "
-                    f"{first.get('offset')} of {first.get('file')}; all are in "
+                    f"max_bad_fraction {self.config.max_bad_fraction:g}; the first: {first['reason']} at byte "
+                    f"{first['offset']} of {first['file']}; all are in "
                     f"{self.workspace.step(self.steps[0].directory) / 'failures'}"
                 )
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
+import sys
 import unicodedata
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -61,12 +64,12 @@ def show(options: argparse.Namespace) -> int:
     last: dict[str, Any] = way[-1][1]
     for key, value in last.items():
         if key not in {"text", "dropped"} and value is not None and value != []:
-            console.print(Text(f"{key}: {_safe(str(value))}"))
+            console.print(Text(f"{key}: {_safe(_plain(value))}"), soft_wrap=True)
     text = next((row["text"] for _, row in reversed(way) if row["text"]), None)
     if text is None:
         console.print("(its text was not kept: set keep_rejected)")
     else:
-        console.print(Text("\n" + _safe(str(text)[:SHOWN_CHARACTERS])))
+        console.print(Text("\n" + _safe(str(text)[:SHOWN_CHARACTERS])), soft_wrap=True)
         if len(str(text)) > SHOWN_CHARACTERS:
             console.print(f"... {len(str(text)) - SHOWN_CHARACTERS:,} more characters")
     return 0
@@ -80,7 +83,9 @@ def stages(options: argparse.Namespace) -> int:
             kind = stage_class(name)
         except ValueError as error:
             raise UserError(str(error)) from error
-        console.print(f"[bold]{name}[/bold]  {(kind.__doc__ or '').strip().splitlines()[0]}", markup=True)
+        console.print(
+            Text.assemble((name, "bold"), f"  {(kind.__doc__ or '').strip().splitlines()[0]}"), soft_wrap=True
+        )
         for key, field in kind.Config.model_fields.items():
             default = "" if field.is_required() else f" = {field.get_default(call_default_factory=True)!r}"
             described = field.description or (
@@ -103,14 +108,19 @@ def print_corpus(console: Console, workspace: Workspace, manifest: Manifest) -> 
             console.print(
                 f"[yellow]warning[/yellow]: {share.name} is repeated {share.epochs:.1f} times, more than {limit:g}"
             )
-    console.print(
-        f"datasets:            {workspace.datasets}/NAME.bin and .idx (Megatron's format), manifest {workspace.manifest}",
-        soft_wrap=True,
-    )
-    console.print(
-        f"look at a document:  millrace corpus show {workspace.root} {manifest.datasets[0].name}:0", soft_wrap=True
-    )
-    console.print(f"audit it:            millrace corpus check {workspace.root}", soft_wrap=True)
+    command = _command()
+    for what, where in (
+        ("datasets", f"{workspace.datasets} (.bin and .idx, Megatron's format)"),
+        ("manifest", str(workspace.manifest)),
+        ("look at a document", f"{command} corpus show {workspace.root} {manifest.datasets[0].name}:0"),
+        ("audit the files", f"{command} corpus check {workspace.root}"),
+    ):
+        console.print(f"{what:<20}{where}", markup=False, soft_wrap=True)
+
+
+def _command() -> str:
+    """How this command is called from here: by its name, or by its path where the environment is not active."""
+    return "millrace" if shutil.which("millrace") else os.path.relpath(Path(sys.executable).with_name("millrace"))
 
 
 def _funnel_table(funnel: Sequence[Mapping[str, Any]]) -> Table:
@@ -175,6 +185,19 @@ def _resolve(workspace: Workspace, manifest: Manifest, document: str) -> str:
         except IndexError as error:
             raise UserError(str(error)) from error
     return document
+
+
+def _plain(value: object) -> str:
+    """A column's value for a person: maps as `key value`, numbers to four digits."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, Mapping):
+        return _plain(list(value.items()))
+    if isinstance(value, list):
+        return ", ".join(map(_plain, value))
+    if isinstance(value, tuple):
+        return " ".join(map(_plain, value))
+    return str(value)
 
 
 def _safe(text: str) -> str:

@@ -23,6 +23,10 @@ from corpus.stage import DocumentStage, fused, output_schema
 BATCH_ROWS = 256
 BATCH_BYTES = 16 << 20
 
+#: Input bytes of a task, and the least number of tasks for each core when there is little input.
+TASK_BYTES = 64 << 20
+TASKS_PER_CORE = 3
+
 #: Columns of a document before any stage.
 READ = pa.schema([*DOCUMENT, *RAW])
 
@@ -147,17 +151,23 @@ def subset_name(subset: str) -> str:
     return re.sub(r"[^a-z0-9._]+", "-", subset.lower()).strip("-.") or "unnamed"
 
 
-def pack(files: Sequence[InputFile], target_bytes: int = 64 << 20) -> list[list[InputFile]]:
-    """Files as tasks: a file of `target_bytes` or more is a task of its own, smaller ones share one; largest first.
+def pack(files: Sequence[InputFile], cores: int) -> list[list[InputFile]]:
+    """Files as tasks, largest first: small files share a task of `TASK_BYTES`, or of less so that no core is idle.
 
     Formats here are read from their start, so a task is never less than a file.
     """
+    share = sum(map(_weight, files)) // (TASKS_PER_CORE * cores)
     tasks: list[list[InputFile]] = []
     room = 0
     for file in sorted(files, key=lambda file: (-file.size, file.source, file.relative)):
-        if not tasks or file.size > room:
+        if not tasks or _weight(file) > room:
             tasks.append([])
-            room = target_bytes
+            room = min(share, TASK_BYTES)
         tasks[-1].append(file)
-        room -= max(file.size, 1 << 12)
+        room -= _weight(file)
     return tasks
+
+
+def _weight(file: InputFile) -> int:
+    """Bytes that stand for the work of a file; opening one has a price too."""
+    return max(file.size, 1 << 12)

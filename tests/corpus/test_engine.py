@@ -176,6 +176,14 @@ def test_too_many_bad_records_stop_the_run_with_the_first_one_named(build: Build
     build(max_bad_fraction=0.05)
 
 
+def test_the_bad_source_is_named_with_its_own_record_behind_many_of_another(build: Build, tmp_path: Path) -> None:
+    (tmp_path / "aged.jsonl").write_text(f"broken\n{json.dumps({'text': sentence(1)})}\n" * 40)
+    (tmp_path / "fresh.jsonl").write_text("broken\n")
+    sources = [{"name": name, "paths": [str(tmp_path / f"{name}.jsonl")]} for name in ("aged", "fresh")]
+    with pytest.raises(UserError, match=r"source fresh: 1 of 1 .* bad_json at byte 0 of .*/fresh\.jsonl"):
+        build(sources=sources, max_bad_fraction=0.6)
+
+
 def test_nothing_kept_is_said_and_not_a_crash(build: Build) -> None:
     with pytest.raises(UserError, match="every document was dropped"):
         build(stages=[{MARKED: {"word": " "}}])
