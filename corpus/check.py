@@ -22,30 +22,24 @@ from corpus.workspace import Workspace, data_files, file_sha256
 
 def audit(workspace: Workspace, manifest: Manifest, samples: int) -> Iterator[str]:
     """Everything that is wrong, one line a fault. `samples` documents of each dataset are tokenised again."""
-    yield from _steps(workspace)
+    yield from _steps(workspace, manifest)
     tokenizer, faults = _tokenizer(workspace, manifest)
     yield from faults
     for dataset in manifest.datasets:
         found = list(_dataset(workspace, dataset, tokenizer))
         yield from found
         if tokenizer is not None and not found:
-            yield from _tokens(workspace, dataset, tokenizer, samples)
+            yield from _tokens(workspace, manifest, dataset, tokenizer, samples)
     yield from _funnel(manifest)
 
 
-def step_folders(workspace: Workspace) -> list[Path]:
-    """The finished steps of the run that hold documents, in order. Of two with one number, the newer."""
-    newest: dict[str, Path] = {}
-    for folder in sorted(workspace.stages.glob("*/documents"), key=lambda path: path.parent.stat().st_mtime):
-        if not folder.parent.name.endswith(".partial"):
-            newest[folder.parent.name.split("-")[0]] = folder.parent
-    return [newest[number] for number in sorted(newest)]
+def step_folders(workspace: Workspace, manifest: Manifest) -> list[Path]:
+    """The steps that made the corpus, in order; other runs of the workspace may have left more."""
+    return [workspace.step(name) for name in manifest.steps]
 
 
-def _steps(workspace: Workspace) -> Iterator[str]:
-    for folder in sorted(workspace.stages.iterdir()) if workspace.stages.is_dir() else ():
-        if folder.name.endswith(".partial"):
-            continue
+def _steps(workspace: Workspace, manifest: Manifest) -> Iterator[str]:
+    for folder in sorted({*step_folders(workspace, manifest), *workspace.finished()}):
         try:
             files = json.loads((folder / "stage.json").read_text())["files"]
         except (OSError, ValueError, KeyError) as error:
@@ -101,18 +95,20 @@ def _dataset(workspace: Workspace, dataset: Dataset, tokenizer: Tokenizer | None
         yield f"{prefix}.docs.parquet: its lengths are not those of the .idx"
 
 
-def _tokens(workspace: Workspace, dataset: Dataset, tokenizer: Tokenizer, samples: int) -> Iterator[str]:
+def _tokens(
+    workspace: Workspace, manifest: Manifest, dataset: Dataset, tokenizer: Tokenizer, samples: int
+) -> Iterator[str]:
     """Compare the tokens of documents, spread evenly over the dataset, with their texts."""
     reader = indexed.IndexedDataset(workspace.root / dataset.prefix)
     chosen = np.unique(np.linspace(0, len(reader) - 1, min(samples, len(reader)), dtype=np.int64))
     if not len(chosen):
         return
     ids = pq.read_table(f"{workspace.root / dataset.prefix}.docs.parquet", columns=["id"])["id"].take(chosen)
-    folders = step_folders(workspace)
-    if not folders:
+    documents = step_folders(workspace, manifest)[-1] / "documents"
+    if not documents.is_dir():
         return
     wanted = pc.is_in(pads.field("id"), pa.array(ids.to_pylist(), pa.string()))
-    table = pads.dataset(folders[-1] / "documents").to_table(columns=["id", "text"], filter=wanted)
+    table = pads.dataset(documents).to_table(columns=["id", "text"], filter=wanted)
     texts = dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
     for number, id_ in zip(chosen.tolist(), ids.to_pylist(), strict=True):
         text = texts.get(id_)
@@ -140,12 +136,13 @@ def _funnel(manifest: Manifest) -> Iterator[str]:
             yield f"funnel: {count} documents of {source} were kept, its dataset has {held.get(source, 0)}"
 
 
-def find_document(workspace: Workspace, id_: str) -> list[tuple[str, dict[str, object]]]:
+def find_document(workspace: Workspace, manifest: Manifest, id_: str) -> list[tuple[str, dict[str, object]]]:
     """A document as each step left it: (name of the step's folder, its columns)."""
     found = []
-    for folder in step_folders(workspace):
-        table = pads.dataset(folder / "documents").to_table(filter=pads.field("id") == id_)
-        found += [(folder.name, row) for row in table.to_pylist()]
+    for folder in step_folders(workspace, manifest):
+        if (folder / "documents").is_dir():
+            table = pads.dataset(folder / "documents").to_table(filter=pads.field("id") == id_)
+            found += [(folder.name, row) for row in table.to_pylist()]
     return found
 
 

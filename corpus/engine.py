@@ -1,4 +1,4 @@
-"""Runs the plan of a corpus on Spark: the only file that starts Spark jobs for stages.
+"""Runs the plan of a corpus on Spark, step by step.
 
 Each step is written aside, counted from what was written, checked for conservation and only then given its final name.
 A step that is already there under its fingerprint is not run again.
@@ -6,9 +6,7 @@ A step that is already there under its fingerprint is not run again.
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
-import json
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -22,15 +20,14 @@ from rich.console import Console
 
 from corpus import datasets, ledger
 from corpus.config import CorpusConfig
+from corpus.first_pass import FirstPass, spark_schema
 from corpus.indexed import dtype_for
 from corpus.manifest import Dataset, Manifest, blend_weights
 from corpus.manifest import load as load_manifest
 from corpus.plan import FORMAT_VERSION, Step, document_steps
 from corpus.problems import UserError
 from corpus.progress import spark_progress
-from corpus.sources.config import SourceConfig
-from corpus.sources.files import InputFile, list_files
-from corpus.sources.ingest import ingest, ingest_schema, pack
+from corpus.sources.files import list_files
 from corpus.stage import CorpusStage, DocumentStage, fused, output_schema
 from corpus.tokenizer import Tokenizer
 from corpus.tokenizer import load as load_tokenizer
@@ -82,43 +79,31 @@ class Engine:
 
     def documents(self, step: Step) -> DataFrame:
         """The documents that a finished step wrote."""
-        return self.spark.read.parquet(str(self.workspace.step(step.directory) / "documents"))
+        return self._read(self.workspace.step(step.directory) / "documents")
+
+    def _read(self, written: Path) -> DataFrame:
+        """Parquet files of a folder and the folders in it: the first pass has one for each chunk."""
+        return self.spark.read.parquet(str(written), recursiveFileLookup=True)
 
     # --- document and corpus stages
 
     def run_step(self, step: Step, before: ledger.Counts) -> None:
         """Run a step and publish it; `before` counts what the step before it left."""
         started = time.monotonic()
-        folder = self.workspace.begin(step.directory)
-        record = self._ingest(step, folder) if step.number == 0 else self._transform(step, folder, before)
+        record = self._ingest(step) if step.number == 0 else self._transform(step, before)
         record |= {"name": step.name, "fingerprint": step.fingerprint, "seconds": round(time.monotonic() - started, 1)}
         self.workspace.publish(step.directory, record)
         rows = record["ledger"]
         entered, kept = sum(row["in"] for row in rows), sum(row["kept"] for row in rows)
         self.console.print(f"{step.name}: {kept:,} of {entered:,} documents kept, {record['seconds']:.0f} s")
 
-    def _ingest(self, step: Step, folder: Path) -> dict[str, Any]:
-        stages = _document_stages(step)
-        tasks = pack(self.files, self.spark.sparkContext.defaultParallelism)
-        counter = self.spark.sparkContext.accumulator(0)
-        sources = {source.name: source for source in self.config.sources}
-        work = partial(_ingest_task, sources, stages, self.config.keep_rejected, counter)
-        listing = self.spark.createDataFrame(
-            self.spark.sparkContext.parallelize([(_to_json(task),) for task in tasks], max(1, len(tasks))),
-            "files string",
-        )
-        with spark_progress(self.spark.sparkContext, self.console, step.name, counter):
-            rows = listing.mapInArrow(work, _spark_schema(ingest_schema(stages)))
-            rows.write.partitionBy("outcome").parquet(str(folder / "rows"))
-        for outcome in ("document", "failure", "file"):
-            written = folder / "rows" / f"outcome={outcome}"
-            if not written.exists():
-                schema = ingest_schema(stages).remove(len(ingest_schema(stages)) - 1)
-                self.spark.createDataFrame([], _spark_schema(schema)).write.parquet(str(written))
-            written.rename(folder / f"{outcome}s")
-        shutil.rmtree(folder / "rows")
+    def _ingest(self, step: Step) -> dict[str, Any]:
+        folder = self.workspace.resume(step.directory)
+        stages, keep_rejected = _document_stages(step), self.config.keep_rejected
+        first_pass = FirstPass(self.spark, self.config.sources, stages, keep_rejected=keep_rejected, folder=folder)
+        first_pass.run(self.files, self.console, step.name)
         documents, failures = self._counts(folder / "documents"), self._counts(folder / "failures")
-        files = self.spark.read.parquet(str(folder / "files")).select("source", "metadata")
+        files = self._read(folder / "files").select("source", "metadata")
         accounts = [{"source": row["source"]} | dict(row["metadata"]) for row in files.toLocalIterator()]
         return {
             "ledger": [
@@ -131,7 +116,8 @@ class Engine:
             "repeated_record_ids": self._repeated_ids(folder / "documents"),
         }
 
-    def _transform(self, step: Step, folder: Path, before: ledger.Counts) -> dict[str, Any]:
+    def _transform(self, step: Step, before: ledger.Counts) -> dict[str, Any]:
+        folder = self.workspace.begin(step.directory)
         upstream = self.documents(self.steps[step.number - 1])
         counter = None
         if isinstance(step.stages[0], CorpusStage):
@@ -143,7 +129,7 @@ class Engine:
             schema = output_schema(stages, _arrow_schema(upstream))
             counter = self.spark.sparkContext.accumulator(0)
             work = partial(_fused_task, stages, self.config.keep_rejected, counter)
-            output = upstream.mapInArrow(work, _spark_schema(schema))
+            output = upstream.mapInArrow(work, spark_schema(schema))
         with spark_progress(self.spark.sparkContext, self.console, step.name, counter):
             output.write.parquet(str(folder / "documents"))
         after = self._counts(folder / "documents")
@@ -151,7 +137,7 @@ class Engine:
 
     def _counts(self, written: Path) -> ledger.Counts:
         """Counted from what was written, never from what the writer thought it wrote."""
-        rows = self.spark.read.parquet(str(written)).groupBy("source", "dropped").count().collect()
+        rows = self._read(written).groupBy("source", "dropped").count().collect()
         return {(row["source"], row["dropped"]): row["count"] for row in rows}
 
     def _named_failures(self, written: Path) -> list[dict[str, str]]:
@@ -160,7 +146,7 @@ class Engine:
         from pyspark.sql import functions as F
 
         place = F.row_number().over(Window.partitionBy("source").orderBy("id"))
-        rows = self.spark.read.parquet(str(written)).select("source", "id", "metadata", place.alias("place"))
+        rows = self._read(written).select("source", "id", "metadata", place.alias("place"))
         first = rows.where(F.col("place") <= NAMED_FAILURES).orderBy("source", "place").collect()
         return [{"source": row["source"]} | dict(row["metadata"]) for row in first]
 
@@ -168,7 +154,7 @@ class Engine:
         """Ids that the sources themselves gave to more than one record: no harm here, but a sign of a bad shard."""
         from pyspark.sql import functions as F
 
-        own = self.spark.read.parquet(str(written)).select("source", F.col("metadata")["record_id"].alias("own"), "id")
+        own = self._read(written).select("source", F.col("metadata")["record_id"].alias("own"), "id")
         repeated = (
             own.where("own is not null")
             .groupBy("source", "own")
@@ -273,7 +259,7 @@ class Engine:
         columns = [name for name in datasets.PROVENANCE.names if name != "tokens"]
         counter = self.spark.sparkContext.accumulator(0)
         work = partial(_tokenise_task, tokenizer, dtype, counter)
-        tokenised = ordered.select("source", *columns, "text").mapInArrow(work, _spark_schema(datasets.TOKENISED))
+        tokenised = ordered.select("source", *columns, "text").mapInArrow(work, spark_schema(datasets.TOKENISED))
         with spark_progress(self.spark.sparkContext, self.console, "tokenise", counter):
             tokenised.write.parquet(str(folder / "tokens"))
         seconds = round(time.monotonic() - started, 1)
@@ -305,6 +291,7 @@ class Engine:
                 Dataset(name=name, prefix=f"datasets/{name}", weight=weights[name], **written[name])
                 for name in sorted(written)
             ),
+            steps=tuple(step.directory for step in self.steps),
             funnel=tuple(funnel),
             config=self.config.model_dump(mode="json", exclude={"workspace", "stages"})
             | {"stages": [{stage.name: stage.config.model_dump(mode="json")} for stage in self.config.stages]},
@@ -340,21 +327,6 @@ def _without_dropped_text(documents: DataFrame) -> DataFrame:
     return documents.withColumn("text", F.when(F.col("dropped").isNull(), F.col("text")))
 
 
-def _ingest_task(
-    sources: dict[str, SourceConfig],
-    stages: Sequence[DocumentStage],
-    keep_rejected: bool,
-    counter: Any,
-    batches: Iterator[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    files = (
-        InputFile(**entry) for batch in batches for text in batch["files"].to_pylist() for entry in json.loads(text)
-    )
-    for batch in ingest(files, sources, stages, keep_rejected):
-        counter.add(batch.num_rows)
-        yield batch
-
-
 def _fused_task(
     stages: Sequence[DocumentStage], keep_rejected: bool, counter: Any, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
@@ -371,20 +343,10 @@ def _tokenise_task(
         yield datasets.tokenised(batch, tokenizer, dtype)
 
 
-def _spark_schema(schema: pa.Schema) -> Any:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(schema)
-
-
 def _arrow_schema(documents: DataFrame) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(documents.schema, timezone="UTC")
-
-
-def _to_json(task: Sequence[InputFile]) -> str:
-    return json.dumps([dataclasses.asdict(file) for file in task])
 
 
 def _as_json(counts: ledger.Counts) -> list[Any]:

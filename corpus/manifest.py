@@ -80,6 +80,7 @@ class Manifest:
     fingerprint: str
     tokenizer: Mapping[str, Any]
     datasets: Sequence[Dataset]
+    steps: Sequence[str]  #: Folders below `stages/` with the documents after each step, in order.
     funnel: Sequence[Mapping[str, Any]]
     config: Mapping[str, Any]
 
@@ -122,7 +123,12 @@ def load(path: str | Path) -> Manifest:
     try:
         datasets = tuple(Dataset(**entry) for entry in content["datasets"])
         return Manifest(
-            content["fingerprint"], content["tokenizer"], datasets, tuple(content["funnel"]), content["config"]
+            fingerprint=content["fingerprint"],
+            tokenizer=content["tokenizer"],
+            datasets=datasets,
+            steps=tuple(content["steps"]),
+            funnel=tuple(content["funnel"]),
+            config=content["config"],
         )
     except (KeyError, TypeError) as error:
         raise ManifestError(f"{path}: damaged: {error}") from error

@@ -18,9 +18,15 @@ INTERVAL_SECONDS = 0.5
 
 @contextlib.contextmanager
 def spark_progress(
-    context: SparkContext, console: Console, title: str, documents: Accumulator[int] | None = None
+    context: SparkContext,
+    console: Console,
+    title: str,
+    documents: Accumulator[int] | None = None,
+    total: int = 0,
 ) -> Iterator[None]:
     """Show the jobs that are started inside, as one bar. `documents` counts for the eye only: retries count again.
+
+    `total` is the number of tasks to expect, where not all jobs start at once.
 
     On a console that is no terminal nothing is drawn; the caller's own lines say when a step begins and ends.
     """
@@ -45,12 +51,12 @@ def spark_progress(
     def follow() -> None:
         bar = progress.add_task(title, total=None, note="")
         while not stopped.wait(INTERVAL_SECONDS):
-            done, total = _tasks(context, group)
+            done, known = _tasks(context, group)
             note = ""
             if documents is not None and documents.value:
                 elapsed = max(progress.tasks[0].elapsed or 0.0, INTERVAL_SECONDS)
                 note = f"· {documents.value:,} documents · {documents.value / elapsed:,.0f}/s"
-            progress.update(bar, completed=done, total=total or None, note=note)
+            progress.update(bar, completed=done, total=max(known, total) or None, note=note)
 
     with progress:
         thread = threading.Thread(target=follow, daemon=True)

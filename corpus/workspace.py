@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,13 +62,21 @@ class Workspace:
         """Whether a step is whole: only a published one has its final name."""
         return (self.step(directory) / "stage.json").is_file()
 
+    def resume(self, directory: str) -> Path:
+        """The folder to write a step into, with what a killed run left there."""
+        partial = self.stages / f"{directory}.partial"
+        partial.mkdir(parents=True, exist_ok=True)
+        return partial
+
+    def finished(self) -> list[Path]:
+        """The folders of all finished steps, of this run or another."""
+        folders = self.stages.glob("*")
+        return sorted(path for path in folders if path.suffix != ".partial" and self.is_done(path.name))
+
     def begin(self, directory: str) -> Path:
         """An empty folder to write a step into. What a killed run left there is removed."""
-        partial = self.stages / f"{directory}.partial"
-        if partial.exists():
-            shutil.rmtree(partial)
-        partial.mkdir(parents=True)
-        return partial
+        shutil.rmtree(self.resume(directory))
+        return self.resume(directory)
 
     def publish(self, directory: str, record: dict[str, Any]) -> None:
         """Give a whole step its final name. `record` becomes its `stage.json`, with the sizes of its files."""
@@ -100,11 +107,3 @@ def write_aside(path: Path, text: str) -> None:
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text, encoding="utf-8")
     partial.rename(path)
-
-
-def older_steps(workspace: Workspace, current: Iterable[str]) -> list[Path]:
-    """Finished or partial steps that the current config does not use."""
-    used = set(current)
-    if not workspace.stages.is_dir():
-        return []
-    return sorted(path for path in workspace.stages.iterdir() if path.name not in used)

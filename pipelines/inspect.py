@@ -53,7 +53,7 @@ def show(options: argparse.Namespace) -> int:
         print_corpus(console, workspace, manifest)
         return 0
     id_ = _resolve(workspace, manifest, options.document)
-    way = find_document(workspace, id_)
+    way = find_document(workspace, manifest, id_)
     if not way:
         raise UserError(
             f"{workspace.root}: no document has the id {id_!r}; `show` without a document says how to name one"

@@ -54,6 +54,11 @@ class InputFile:
     mtime_ns: int  #: 0 where the store tells none.
     format: Format
 
+    @property
+    def id(self) -> str:
+        """Its name in the corpus; the ids of its documents begin with it."""
+        return f"{self.source}/{self.relative}"
+
 
 class _Place(NamedTuple):
     """Where a path lies: its file system, the path there, and what makes such a path a URI again."""

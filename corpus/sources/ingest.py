@@ -115,7 +115,7 @@ def _read(file: InputFile, source: SourceConfig) -> Iterator[Record | Failure | 
 
 def _row(file: InputFile, record: Record) -> dict[str, object]:
     return {
-        "id": f"{file.source}/{file.relative}#{record.offset}",
+        "id": f"{file.id}#{record.offset}",
         "source": subset_name(record.subset) if record.subset else file.source,
         "text": record.text,
         "url": record.url,
@@ -129,7 +129,7 @@ def _row(file: InputFile, record: Record) -> dict[str, object]:
 def _failure_row(file: InputFile, failure: Failure) -> dict[str, object]:
     place = {"file": file.uri, "offset": str(failure.offset), "reason": failure.reason, "detail": failure.detail[:500]}
     return {
-        "id": f"{file.source}/{file.relative}#{failure.offset}",
+        "id": f"{file.id}#{failure.offset}",
         "source": file.source,
         "metadata": list(place.items()),
         "dropped": f"failed:{failure.reason}",
@@ -139,7 +139,7 @@ def _failure_row(file: InputFile, failure: Failure) -> dict[str, object]:
 
 def _file_row(file: InputFile, counts: Counter[str]) -> dict[str, object]:
     return {
-        "id": f"{file.source}/{file.relative}",
+        "id": file.id,
         "source": file.source,
         "metadata": [("file", file.uri), *((name, str(count)) for name, count in sorted(counts.items()))],
         "outcome": "file",

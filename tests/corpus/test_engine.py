@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from corpus.check import audit
+from corpus.check import audit, document_id, find_document
 from corpus.config import CorpusConfig
 from corpus.engine import Engine
 from corpus.indexed import IndexedDataset
@@ -212,9 +213,23 @@ def test_the_audit_names_a_changed_file(build: Build, tmp_path: Path, victim: st
     assert any(victim in fault or victim.split(".")[0] in fault for fault in faults), faults
 
 
+def test_a_config_changed_and_changed_back_is_audited_by_its_own_steps(build: Build, tmp_path: Path) -> None:
+    """The workspace holds the steps of both; the newer ones are not those of the corpus that is there now."""
+    workspace = Workspace(tmp_path / "run")
+    preferred = {"exact_dedup": {"priority": ["web-cc", "notes"]}}
+    first, other, again = build(), build(stages=[preferred]), build()
+    assert first == again
+    assert first.steps[-1] != other.steps[-1]
+    assert not list(audit(workspace, again, samples=100))
+    way = find_document(workspace, again, document_id(workspace, again.dataset("notes"), 0))
+    assert [folder for folder, _ in way] == list(again.steps)
+    shutil.rmtree(workspace.step(again.steps[-1]))
+    assert any(again.steps[-1] in fault for fault in audit(workspace, again, samples=100))
+
+
 def test_the_audit_names_a_lost_and_a_cut_step_file(build: Build, tmp_path: Path) -> None:
     manifest = build()
-    lost, cut = sorted((tmp_path / "run/stages").glob("*/documents/*.parquet"))[:2]
+    lost, cut = sorted((tmp_path / "run/stages").glob("*/documents/**/*.parquet"))[:2]
     lost.unlink()
     cut.write_bytes(cut.read_bytes()[:-1])
     faults = list(audit(Workspace(tmp_path / "run"), manifest, samples=0))

@@ -19,7 +19,8 @@ def manifest() -> Manifest:
         Dataset("web", "datasets/web", 10, 300, "uint16", 0.25, {"bin": "aa"}),
         Dataset("wiki", "datasets/wiki", 5, 100, "uint16", 0.75, {"bin": "bb"}),
     )
-    return Manifest("abc", {"vocab_size": 10}, datasets, ({"step": "ingest", "source": "web", "in": 1},), {"seed": 1})
+    funnel = ({"step": "ingest", "source": "web", "in": 1},)
+    return Manifest("abc", {"vocab_size": 10}, datasets, ("00-ingest-abc",), funnel, {"seed": 1})
 
 
 def test_it_round_trips_and_the_same_corpus_gives_the_same_bytes(tmp_path: Path) -> None:

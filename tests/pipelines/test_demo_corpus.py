@@ -38,15 +38,20 @@ def truth(crawl: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def pages(built: Path) -> Documents:
-    """Every document of the pages as the last step left it, by URL."""
-    return by_url(step_folders(Workspace(built))[-1] / "documents")
+def steps(built: Path) -> list[Path]:
+    return step_folders(Workspace(built), load(built / "corpus.yaml"))
 
 
 @pytest.fixture(scope="module")
-def extracted(built: Path) -> Documents:
+def pages(steps: list[Path]) -> Documents:
+    """Every document of the pages as the last step left it, by URL."""
+    return by_url(steps[-1] / "documents")
+
+
+@pytest.fixture(scope="module")
+def extracted(steps: list[Path]) -> Documents:
     """Every document of the pages as the first pass left it, by URL: texts of what was dropped later are still there."""
-    return by_url(step_folders(Workspace(built))[0] / "documents")
+    return by_url(steps[0] / "documents")
 
 
 def by_url(folder: Path) -> Documents:
@@ -63,9 +68,9 @@ def planted(truth: dict[str, Any], kind: str) -> dict[str, Any]:
 
 
 def test_every_broken_record_is_named_by_file_offset_and_reason_and_nothing_else(
-    built: Path, truth: dict[str, Any]
+    steps: list[Path], truth: dict[str, Any]
 ) -> None:
-    folder = step_folders(Workspace(built))[0] / "failures"
+    folder = steps[0] / "failures"
     found = [dict(row["metadata"]) for row in pads.dataset(folder).to_table().to_pylist()]
     told = [place for source in ("pages", "code", "readmes") for place in truth[source]["broken"]]
     assert sorted((Path(row["file"]).name, int(row["offset"]), row["reason"]) for row in found) == sorted(
@@ -73,8 +78,8 @@ def test_every_broken_record_is_named_by_file_offset_and_reason_and_nothing_else
     )
 
 
-def test_every_record_of_every_file_is_accounted_for(built: Path, truth: dict[str, Any]) -> None:
-    folder = step_folders(Workspace(built))[0] / "files"
+def test_every_record_of_every_file_is_accounted_for(built: Path, steps: list[Path], truth: dict[str, Any]) -> None:
+    folder = steps[0] / "files"
     accounts = {}
     for row in pads.dataset(folder).to_table().to_pylist():
         account = dict(row["metadata"])

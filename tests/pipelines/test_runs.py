@@ -98,7 +98,7 @@ def test_a_killed_executor_changes_nothing(
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
     )
-    while not list((tmp_path / "run").glob("stages/00-*.partial/rows/_temporary/0/_temporary/*")):
+    while not list((tmp_path / "run").glob("stages/00-*.partial/chunks/*/_temporary/0/_temporary/*")):
         assert process.poll() is None
         time.sleep(0.05)
     victims = executors(process.pid)
