@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import shutil
 import sys
@@ -79,7 +80,13 @@ def crawl(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def build(crawl: Path, tmp_path: Path, spark: SparkSession) -> Build:
+def said() -> io.StringIO:
+    """What the builds of a test print."""
+    return io.StringIO()
+
+
+@pytest.fixture
+def build(crawl: Path, tmp_path: Path, spark: SparkSession, said: io.StringIO) -> Build:
     def build(workspace: str = "run", **changes: Any) -> Manifest:
         content: dict[str, Any] = {
             "workspace": str(tmp_path / workspace),
@@ -89,7 +96,7 @@ def build(crawl: Path, tmp_path: Path, spark: SparkSession) -> Build:
             "tokenizer": {"vocab_size": 400, "kind": "sentencepiece-bpe"},
         }
         config = CorpusConfig.model_validate(content | changes)
-        return Engine(config, spark, Console(quiet=True)).run()
+        return Engine(config, spark, Console(file=said, width=1000)).run()
 
     return build
 
@@ -188,6 +195,21 @@ def test_the_bad_source_is_named_with_its_own_record_behind_many_of_another(buil
 def test_nothing_kept_is_said_and_not_a_crash(build: Build) -> None:
     with pytest.raises(UserError, match="every document was dropped"):
         build(stages=[{MARKED: {"word": " "}}])
+
+
+@pytest.mark.parametrize("documents", [1, 30])
+def test_a_corpus_without_duplicates_keeps_all(build: Build, tmp_path: Path, documents: int) -> None:
+    path = tmp_path / "unique.jsonl"
+    path.write_text("".join(json.dumps({"text": sentence(n) * 20}) + "\n" for n in range(documents)))
+    tokenizer = {"vocab_size": 270, "kind": "bytelevel-bpe"}
+    manifest = build(sources=[{"name": "unique", "paths": [str(path)]}], tokenizer=tokenizer)
+    assert [dataset.documents for dataset in manifest.datasets] == [documents]
+
+
+def test_a_stage_whose_source_is_misspelt_is_warned_of(build: Build, said: io.StringIO) -> None:
+    build(stages=[{"exact_dedup": {"sources": ["web-c"]}}])
+    [warning] = [line for line in said.getvalue().splitlines() if line.startswith("warning")]
+    assert "stage exact_dedup matches no source; its sources are ['web-c'], there are notes, " in warning
 
 
 def test_ids_that_a_source_repeats_are_counted_and_do_no_harm(build: Build, crawl: Path, tmp_path: Path) -> None:

@@ -34,6 +34,18 @@ def test_single_sentences_are_told_apart(codes: str, floor: float, shared_data: 
         assert right / len(lines) >= floor, (code, right, len(lines))
 
 
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("th", "ฝนตกหนักตั้งแต่เช้าเมื่อวานนี้เราจึงอยู่บ้านและอ่านหนังสือด้วยกันทั้งวัน"),
+        ("zh", "昨天早上开始下大雨所以我们整天待在家里一起看书"),
+        ("ja", "昨日は朝から大雨だったので一日中家で一緒に本を読んでいました"),
+    ],
+)
+def test_scripts_without_spaces_are_told_apart(code: str, text: str) -> None:
+    assert cld2(text)[0] == code
+
+
 @pytest.mark.parametrize("text", ["", "  \n", "12 34 !?", "\x00\x01", "\ufffe", "__label__en", "😀", None])
 def test_text_of_no_language_is_undetermined(text: str | None) -> None:
     [row] = process(LanguageConfig(), text)
