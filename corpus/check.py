@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from corpus import indexed
-from corpus.datasets import PROVENANCE
+from corpus.datasets import ROWS_A_GROUP
 from corpus.manifest import Dataset, Manifest
 from corpus.tokenizer import Tokenizer, TokenizerError
 from corpus.tokenizer import load as load_tokenizer
@@ -87,12 +88,17 @@ def _dataset(workspace: Workspace, dataset: Dataset, tokenizer: Tokenizer | None
         if found != said:
             yield f"{prefix}: has {found} {what}, the manifest says {said}"
     try:
-        provenance = pq.read_table(f"{prefix}.docs.parquet", columns=["tokens"])
+        batches = pq.ParquetFile(f"{prefix}.docs.parquet").iter_batches(columns=["tokens"])
+        first = 0
+        for tokens in (batch["tokens"].to_numpy() for batch in batches):
+            if not np.array_equal(tokens, reader.lengths[first : first + len(tokens)]):
+                break
+            first += len(tokens)
     except (OSError, pa.ArrowException) as error:
         yield f"{prefix}.docs.parquet: cannot be read: {str(error).splitlines()[0]}"
         return
-    if not np.array_equal(provenance["tokens"].to_numpy(), reader.lengths):
-        yield f"{prefix}.docs.parquet: its lengths are not those of the .idx"
+    if first != len(reader):
+        yield f"{prefix}.docs.parquet: its lengths are not those of the .idx, from sequence {first} on"
 
 
 def _tokens(
@@ -103,14 +109,14 @@ def _tokens(
     chosen = np.unique(np.linspace(0, len(reader) - 1, min(samples, len(reader)), dtype=np.int64))
     if not len(chosen):
         return
-    ids = pq.read_table(f"{workspace.root / dataset.prefix}.docs.parquet", columns=["id"])["id"].take(chosen)
+    ids = _ids(workspace, dataset, chosen.tolist())
     documents = step_folders(workspace, manifest)[-1] / "documents"
     if not documents.is_dir():
         return
-    wanted = pc.is_in(pads.field("id"), pa.array(ids.to_pylist(), pa.string()))
+    wanted = pc.is_in(pads.field("id"), pa.array(ids, pa.string()))
     table = pads.dataset(documents).to_table(columns=["id", "text"], filter=wanted)
     texts = dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
-    for number, id_ in zip(chosen.tolist(), ids.to_pylist(), strict=True):
+    for number, id_ in zip(chosen.tolist(), ids, strict=True):
         text = texts.get(id_)
         if text is None:
             yield f"{dataset.name}: document {id_} (sequence {number}) is not among the documents of the last step"
@@ -148,7 +154,16 @@ def find_document(workspace: Workspace, manifest: Manifest, id_: str) -> list[tu
 
 def document_id(workspace: Workspace, dataset: Dataset, number: int) -> str:
     """The id of the document that is sequence `number` of a dataset. Raises: IndexError if there is no such sequence."""
-    ids = pq.read_table(f"{workspace.root / dataset.prefix}.docs.parquet", columns=PROVENANCE.names[:1])["id"]
-    if not 0 <= number < len(ids):
-        raise IndexError(f"{dataset.name} has the sequences 0 to {len(ids) - 1}, not {number}")
-    return ids[number].as_py()
+    if not 0 <= number < dataset.documents:
+        raise IndexError(f"{dataset.name} has the sequences 0 to {dataset.documents - 1}, not {number}")
+    return _ids(workspace, dataset, [number])[0]
+
+
+def _ids(workspace: Workspace, dataset: Dataset, numbers: Sequence[int]) -> list[str]:
+    """Ids of the sequences with these ascending numbers; only the row groups that hold them are read."""
+    file = pq.ParquetFile(f"{workspace.root / dataset.prefix}.docs.parquet")
+    found: list[str] = []
+    for group, members in itertools.groupby(numbers, lambda number: number // ROWS_A_GROUP):
+        ids = file.read_row_group(group, columns=["id"])["id"]
+        found += [ids[number % ROWS_A_GROUP].as_py() for number in members]
+    return found

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import fnmatch
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from corpus.manifest import BlendConfig
+from corpus.manifest import BlendConfig, ManifestError, check_weights
 from corpus.problems import describe
 from corpus.registry import stage_class
 from corpus.sources.config import SourceConfig
@@ -46,8 +45,18 @@ class CorpusConfig(BaseModel):
     blend: BlendConfig = Field(default_factory=BlendConfig, description="weights of the datasets")
     keep_rejected: bool = Field(False, description="keep the text of dropped documents")
     max_bad_fraction: float = Field(
-        0.01, ge=0, le=1, description="a run stops when more of a source's records than this cannot be read"
+        0.01,
+        ge=0,
+        le=1,
+        description="a run stops when more of a source's records, or of its files (one aside), cannot be read",
     )
+
+    @field_validator("workspace")
+    @classmethod
+    def _is_a_folder(cls, workspace: str) -> str:
+        if "://" in workspace or set(workspace) & set("*?[]{}"):
+            raise ValueError(f"{workspace!r} must be the path of a folder, not a URI, and without any of * ? [ ] {{ }}")
+        return workspace
 
     @model_validator(mode="after")
     def _consistent(self) -> CorpusConfig:
@@ -56,12 +65,13 @@ class CorpusConfig(BaseModel):
             if names.count(name) > 1:
                 raise ValueError(f"sources: two are called {name!r}; give each its own name")
         if not any(source.split_field for source in self.sources):
+            try:
+                check_weights(names, self.blend)
+            except ManifestError as error:
+                raise ValueError(str(error)) from error
             for stage in self.stages:
-                for pattern in stage.config.sources or ():
-                    if not fnmatch.filter(names, pattern):
-                        raise ValueError(
-                            f"stages: {stage.name}.sources names {pattern!r}; the sources are {', '.join(names)}"
-                        )
+                for key, name in stage.unmatched(names):
+                    raise ValueError(f"stages: {stage.name}.{key} names {name!r}; the sources are {', '.join(names)}")
         added: set[str] = set()
         for stage in self.stages:
             for column in stage.needs:

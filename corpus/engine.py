@@ -12,22 +12,20 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
 from corpus import datasets, ledger
-from corpus.config import CorpusConfig
-from corpus.first_pass import FirstPass, spark_schema
+from corpus.first_pass import FirstPass, local_uri, spark_schema
 from corpus.indexed import dtype_for
-from corpus.manifest import Dataset, Manifest, blend_weights
+from corpus.manifest import Dataset, Manifest, ManifestError, blend_weights, check_weights
 from corpus.manifest import load as load_manifest
-from corpus.plan import FORMAT_VERSION, Step, document_steps
+from corpus.plan import FORMAT_VERSION, Plan, Step
 from corpus.problems import UserError
 from corpus.progress import spark_progress
-from corpus.sources.files import list_files
 from corpus.stage import CorpusStage, DocumentStage, fused, output_schema
 from corpus.tokenizer import Tokenizer
 from corpus.tokenizer import load as load_tokenizer
@@ -45,15 +43,14 @@ TOKENIZER = "tokenizer.model"
 
 
 class Engine:
-    """One run of one config."""
+    """One run of one plan."""
 
-    def __init__(self, config: CorpusConfig, spark: SparkSession, console: Console) -> None:
-        self.config = config
+    def __init__(self, plan: Plan, spark: SparkSession, console: Console) -> None:
+        self.config, self.files, self.steps = plan.config, plan.files, plan.steps
+        self.loaded_tokenizer = plan.tokenizer
         self.spark = spark
         self.console = console
-        self.workspace = Workspace(Path(config.workspace))
-        self.files = [file for source in config.sources for file in list_files(source)]
-        self.steps = document_steps(config, self.files)
+        self.workspace = Workspace(Path(plan.config.workspace))
 
     def run(self) -> Manifest:
         """Build the corpus, or what is missing of it, and give its manifest.
@@ -74,7 +71,10 @@ class Engine:
             funnel += record["ledger"]
             if step.number == 0:
                 self._check_bad(record)
-                self._warn_of_idle_stages({source for source, _ in counts})
+                sources = sorted({source for source, _ in counts})
+                self._warn_of_idle_stages(sources)
+                whole = {source.name for source in self.config.sources if not source.split_field}
+                check_weights(whole.union(sources), self.config.blend)
         return self._datasets(funnel)
 
     def documents(self, step: Step) -> DataFrame:
@@ -83,7 +83,7 @@ class Engine:
 
     def _read(self, written: Path) -> DataFrame:
         """Parquet files of a folder and the folders in it: the first pass has one for each chunk."""
-        return self.spark.read.parquet(str(written), recursiveFileLookup=True)
+        return self.spark.read.parquet(local_uri(written), recursiveFileLookup=True)
 
     # --- document and corpus stages
 
@@ -103,15 +103,16 @@ class Engine:
         first_pass = FirstPass(self.spark, self.config.sources, stages, keep_rejected=keep_rejected, folder=folder)
         first_pass.run(self.files, self.console, step.name)
         documents, failures = self._counts(folder / "documents"), self._counts(folder / "failures")
-        files = self._read(folder / "files").select("source", "metadata")
-        accounts = [{"source": row["source"]} | dict(row["metadata"]) for row in files.toLocalIterator()]
+        files = self._read(folder / "files").select("id", "source", "metadata")
+        accounts = [
+            {"id": row["id"], "source": row["source"]} | dict(row["metadata"]) for row in files.toLocalIterator()
+        ]
+        rows = ledger.ingested(step.name, documents, failures, accounts, len(self.files))
         return {
-            "ledger": [
-                row.as_dict() for row in ledger.ingested(step.name, documents, failures, accounts, len(self.files))
-            ],
+            "ledger": [row.as_dict() for row in rows],
             "counts": _as_json(documents),
             "records": ledger.records(accounts),
-            "skipped": ledger.skipped(accounts),
+            "broken_files": ledger.broken_files(accounts),
             "failures": self._named_failures(folder / "failures") if failures else [],
             "repeated_record_ids": self._repeated_ids(folder / "documents"),
         }
@@ -131,7 +132,7 @@ class Engine:
             work = partial(_fused_task, stages, self.config.keep_rejected, counter)
             output = upstream.mapInArrow(work, spark_schema(schema))
         with spark_progress(self.spark.sparkContext, self.console, step.name, counter):
-            output.write.parquet(str(folder / "documents"))
+            output.write.parquet(local_uri(folder / "documents"))
         after = self._counts(folder / "documents")
         return {"ledger": [row.as_dict() for row in ledger.follow(step.name, before, after)], "counts": _as_json(after)}
 
@@ -175,23 +176,27 @@ class Engine:
         for source, (documents, failures) in record["records"].items():
             if failures:
                 self.console.print(f"  {source}: {failures:,} of {documents + failures:,} records could not be read")
+            broken, files = record["broken_files"][source]
             if failures > self.config.max_bad_fraction * (documents + failures):
-                first = next(failure for failure in record["failures"] if failure["source"] == source)
-                raise UserError(
-                    f"source {source}: {failures:,} of {documents + failures:,} records could not be read, more than "
-                    f"max_bad_fraction {self.config.max_bad_fraction:g}; the first: {first['reason']} at byte "
-                    f"{first['offset']} of {first['file']}; all are in "
-                    f"{self.workspace.step(self.steps[0].directory) / 'failures'}"
-                )
+                self._stop(record, source, f"{failures:,} of {documents + failures:,} records could not be read")
+            if broken > max(1, self.config.max_bad_fraction * files):
+                self._stop(record, source, f"{broken:,} of {files:,} files break off or could not be read")
 
-    def _warn_of_idle_stages(self, sources: set[str]) -> None:
-        """A stage that touches nothing is most often a misspelt source."""
+    def _stop(self, record: dict[str, Any], source: str, what: str) -> NoReturn:
+        first = next(failure for failure in record["failures"] if failure["source"] == source)
+        raise UserError(
+            f"source {source}: {what}, more than max_bad_fraction {self.config.max_bad_fraction:g}; the first: "
+            f"{first['reason']} at {first['offset']} of {first['file']}; all are in "
+            f"{self.workspace.step(self.steps[0].directory) / 'failures'}"
+        )
+
+    def _warn_of_idle_stages(self, sources: Sequence[str]) -> None:
         for stage in self.config.stages:
-            if not any(map(stage.applies_to, sources)):
+            for key, name in stage.unmatched(sources):
                 self.console.print(
-                    f"warning: stage {stage.name} matches no source; its sources are {stage.config.sources}, "
-                    f"there are {', '.join(sorted(sources))}",
+                    f"warning: stages: {stage.name}.{key} names {name!r}; the sources are {', '.join(sources)}",
                     markup=False,
+                    soft_wrap=True,
                 )
 
     # --- tokenizer, tokens, datasets
@@ -200,22 +205,39 @@ class Engine:
         last = self.steps[-1]
         tokenizer, mark = self._tokenizer(last)
         tokens = fingerprint(FORMAT_VERSION, last.fingerprint, mark, self.config.seed)
-        whole = fingerprint(tokens, self.config.blend.model_dump(mode="json"))
-        if self.workspace.manifest.exists() and load_manifest(self.workspace.manifest).fingerprint == whole:
+        written = self._joined_before(tokens)
+        if written is None:
+            dtype = dtype_for(tokenizer.vocab_size)
+            directory = f"{len(self.steps) + 1:02d}-tokenise-{tokens}"
+            if not self.workspace.is_done(directory):
+                self._tokenise(directory, last, tokenizer, dtype)
+            written = self._join(directory, dtype, funnel, tokenizer)
+        else:
             self.console.print("[dim]datasets: done before[/dim]")
-            return load_manifest(self.workspace.manifest)
-        dtype = dtype_for(tokenizer.vocab_size)
-        directory = f"{len(self.steps) + 1:02d}-tokenise-{tokens}"
-        if not self.workspace.is_done(directory):
-            self._tokenise(directory, last, tokenizer, dtype)
-        return self._join(directory, dtype, funnel, whole, tokenizer)
+        manifest = self._manifest(tokens, tokenizer, written, funnel)
+        write_aside(self.workspace.manifest, manifest.to_yaml())
+        return manifest
+
+    def _joined_before(self, tokens: str) -> dict[str, dict[str, Any]] | None:
+        """What the manifest says of datasets with these tokens; None if there are none, or not all of their files."""
+        try:
+            manifest = load_manifest(self.workspace.manifest)
+        except ManifestError:
+            return None
+        files = [f"{dataset.prefix}.{ending}" for dataset in manifest.datasets for ending in dataset.sha256]
+        files.append(manifest.tokenizer["path"])
+        if manifest.fingerprint != tokens or not all((self.workspace.root / file).is_file() for file in files):
+            return None
+        return {
+            dataset.name: {key: getattr(dataset, key) for key in ("documents", "tokens", "dtype", "sha256")}
+            for dataset in manifest.datasets
+        }
 
     def _tokenizer(self, last: Step) -> tuple[Tokenizer, str]:
         """The tokenizer, and what stands for it in fingerprints."""
         wanted = self.config.tokenizer
-        if wanted.load is not None:
-            loaded = load_tokenizer(wanted.load, wanted.eod)
-            return loaded, fingerprint(loaded.fingerprint, wanted.eod)
+        if self.loaded_tokenizer is not None:
+            return self.loaded_tokenizer, fingerprint(self.loaded_tokenizer.fingerprint, wanted.eod)
         mark = fingerprint(last.fingerprint, wanted.model_dump(mode="json"), self.config.seed)
         directory = f"{len(self.steps):02d}-tokenizer-{mark}"
         if self.workspace.is_done(directory):
@@ -231,16 +253,19 @@ class Engine:
         return load_tokenizer(self.workspace.step(directory) / TOKENIZER), mark
 
     def _sample(self, last: Step, sample_bytes: float) -> Iterator[str]:
-        """Texts of about `sample_bytes` UTF-8 bytes, drawn by a hash of (seed, id), in the order of that hash."""
+        """At least `sample_bytes` UTF-8 bytes of texts if there are so many, drawn by a hash of (seed, id)."""
         from pyspark.sql import functions as F
 
         live = self._live(last).withColumn("draw", self._order())
-        total = live.agg(F.sum(F.octet_length("text"))).first()[0] or 0
+        size = F.coalesce(F.sum(F.octet_length("text")), F.lit(0))
+        total = live.agg(size).first()[0]
         if not total:
-            raise UserError("no text was kept to train a tokenizer on: every document was dropped; see the funnel")
-        limit = int(-(2**63) + min(1.0, sample_bytes / total) * (2**64 - 1))
-        rows = live.where(F.col("draw") <= min(limit, 2**63 - 1)).select("draw", "id", "text").orderBy("draw", "id")
-        return (row["text"] for row in rows.toLocalIterator())
+            raise UserError("no text was kept to train a tokenizer on: every document was dropped")
+        share = min(1.0, 2 * sample_bytes / total)
+        drawn = live.where(F.col("draw") <= min(int(-(2**63) + share * 2**64), 2**63 - 1))
+        if share < 1 and drawn.agg(size).first()[0] < sample_bytes:
+            drawn = live  # few and large documents
+        return (row["text"] for row in drawn.select("text").toLocalIterator())
 
     def _order(self) -> Column:
         from pyspark.sql import functions as F
@@ -261,26 +286,32 @@ class Engine:
         work = partial(_tokenise_task, tokenizer, dtype, counter)
         tokenised = ordered.select("source", *columns, "text").mapInArrow(work, spark_schema(datasets.TOKENISED))
         with spark_progress(self.spark.sparkContext, self.console, "tokenise", counter):
-            tokenised.write.parquet(str(folder / "tokens"))
+            tokenised.write.parquet(local_uri(folder / "tokens"))
         seconds = round(time.monotonic() - started, 1)
         self.workspace.publish(directory, {"name": "tokenise", "seconds": seconds})
         self.console.print(f"tokenise: {seconds:.0f} s")
 
     def _join(
-        self, directory: str, dtype: np.dtype, funnel: list[dict[str, Any]], whole: str, tokenizer: Tokenizer
-    ) -> Manifest:
+        self, directory: str, dtype: np.dtype, funnel: list[dict[str, Any]], tokenizer: Tokenizer
+    ) -> dict[str, dict[str, Any]]:
         self.workspace.manifest.unlink(missing_ok=True)
         shutil.rmtree(self.workspace.datasets, ignore_errors=True)
         parts = sorted((self.workspace.step(directory) / "tokens").glob("part-*.parquet"))
         written = datasets.join(parts, self.workspace.datasets, dtype)
         self._check_tokenised(written, funnel)
         tokenizer.save(self.workspace.datasets / TOKENIZER)
-        sources = sorted({row["source"] for row in funnel})
+        return written
+
+    def _manifest(
+        self, tokens: str, tokenizer: Tokenizer, written: dict[str, dict[str, Any]], funnel: list[dict[str, Any]]
+    ) -> Manifest:
+        sources = {source.name for source in self.config.sources if not source.split_field}
+        sources |= {row["source"] for row in funnel if row["kept"] or row["dropped"]}
         weights = blend_weights(
-            {name: written[name]["tokens"] if name in written else 0 for name in sources}, self.config.blend
+            {name: written[name]["tokens"] if name in written else 0 for name in sorted(sources)}, self.config.blend
         )
-        manifest = Manifest(
-            fingerprint=whole,
+        return Manifest(
+            fingerprint=tokens,
             tokenizer={
                 "path": f"datasets/{TOKENIZER}",
                 "fingerprint": tokenizer.fingerprint,
@@ -296,8 +327,6 @@ class Engine:
             config=self.config.model_dump(mode="json", exclude={"workspace", "stages"})
             | {"stages": [{stage.name: stage.config.model_dump(mode="json")} for stage in self.config.stages]},
         )
-        write_aside(self.workspace.manifest, manifest.to_yaml())
-        return manifest
 
     def _check_tokenised(self, written: dict[str, dict[str, Any]], funnel: list[dict[str, Any]]) -> None:
         """Every document that was kept is a sequence."""

@@ -113,7 +113,7 @@ class FirstPass:
             self.spark.sparkContext.parallelize([(_to_json(task),) for task in tasks], len(tasks)), "files string"
         )
         rows = listing.mapInArrow(self.work, spark_schema(self.schema))
-        rows.write.partitionBy(OUTCOME.name).parquet(str(aside))
+        rows.write.partitionBy(OUTCOME.name).parquet(local_uri(aside))
         for outcome in FOLDERS:
             written = aside / f"{OUTCOME.name}={outcome}"
             if written.exists():
@@ -122,7 +122,7 @@ class FirstPass:
 
     def _write_empty(self, folder: Path) -> None:
         columns = pa.schema([field for field in self.schema if field.name != OUTCOME.name])
-        self.spark.createDataFrame([], spark_schema(columns)).write.parquet(str(folder))
+        self.spark.createDataFrame([], spark_schema(columns)).write.parquet(local_uri(folder))
 
 
 def _ingest_task(
@@ -142,6 +142,11 @@ def _ingest_task(
 
 def _to_json(task: Sequence[InputFile]) -> str:
     return json.dumps([dataclasses.asdict(file) for file in task])
+
+
+def local_uri(path: Path) -> str:
+    """A path of the workspace for Spark, whatever file system Hadoop takes for its default."""
+    return f"file://{path.resolve()}"
 
 
 def spark_schema(schema: pa.Schema) -> Any:

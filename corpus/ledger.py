@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 #: Documents by (source, reason); the reason of a live document is None.
@@ -28,6 +28,9 @@ class Row:
     kept: int
     dropped: Mapping[str, int]
     failed: Mapping[str, int]
+    skipped: Mapping[str, int] = field(
+        default_factory=dict
+    )  #: Records that are no documents; not counted in `entered`.
 
     def as_dict(self) -> dict[str, Any]:
         """The row as JSON values, reasons by name."""
@@ -38,6 +41,7 @@ class Row:
             "kept": self.kept,
             "dropped": dict(sorted(self.dropped.items())),
             "failed": dict(sorted(self.failed.items())),
+            "skipped": dict(sorted(self.skipped.items())),
         }
 
 
@@ -68,12 +72,13 @@ def ingested(
 ) -> list[Row]:
     """The rows of the first step.
 
-    `files` are the accounts that readers gave, one a file: what the files held must be what was written.
+    `files` are the accounts that readers gave, one a file: what the files held must be what was written. A source in
+    whose files nothing was found has a row too.
 
     Raises: ConservationError if a file was lost or read twice, or if its records were.
     """
     accounts = list(files)
-    names = Counter(account["file"] for account in accounts)
+    names = Counter(account["id"] for account in accounts)
     if len(names) != expected or len(accounts) != expected:
         twice = [name for name, count in names.items() if count > 1]
         raise ConservationError(f"{step}: {expected} files were listed, {len(accounts)} read; read twice: {twice[:3]}")
@@ -83,12 +88,14 @@ def ingested(
         if held != written:
             raise ConservationError(f"{step}: the files held {held} {kind} and {written} were written")
     rows = []
-    for source in sorted({source for source, _ in [*documents, *failures]}):
+    passed_over = skipped(accounts)
+    empty = {source for source, (read, failed) in records(accounts).items() if not read + failed}
+    for source in sorted({source for source, _ in [*documents, *failures]} | empty):
         kept = documents.get((source, None), 0)
         dropped = {reason: n for (name, reason), n in documents.items() if name == source and reason is not None}
         failed = {str(reason).removeprefix("failed:"): n for (name, reason), n in failures.items() if name == source}
         entered = kept + sum(dropped.values()) + sum(failed.values())
-        rows.append(Row(step, source, entered, kept, dropped, failed))
+        rows.append(Row(step, source, entered, kept, dropped, failed, passed_over.get(source, {})))
     return rows
 
 
@@ -104,11 +111,20 @@ def records(files: Iterable[Mapping[str, str]]) -> dict[str, tuple[int, int]]:
     return dict(sorted(total.items()))
 
 
-def skipped(files: Iterable[Mapping[str, str]]) -> dict[str, int]:
-    """Records that are no documents (redirects, error pages), by reason."""
-    total: defaultdict[str, int] = defaultdict(int)
+def broken_files(files: Iterable[Mapping[str, str]]) -> dict[str, tuple[int, int]]:
+    """Files of each source that break off or cannot be read at all, and all its files."""
+    total: defaultdict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for account in files:
+        broken, count = total[account["source"]]
+        total[account["source"]] = (broken + int(account.get("broken", 0)), count + 1)
+    return dict(sorted(total.items()))
+
+
+def skipped(files: Iterable[Mapping[str, str]]) -> dict[str, dict[str, int]]:
+    """Records of each source that are no documents (redirects, error pages), by reason."""
+    total: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for account in files:
         for key, value in account.items():
             if key.startswith("skipped:"):
-                total[key.removeprefix("skipped:")] += int(value)
-    return dict(sorted(total.items()))
+                total[account["source"]][key.removeprefix("skipped:")] += int(value)
+    return {source: dict(sorted(counts.items())) for source, counts in sorted(total.items())}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ class Share:
 class Manifest:
     """A finished corpus."""
 
-    fingerprint: str
+    fingerprint: str  #: Of the tokens: a change of the blend leaves it as it is.
     tokenizer: Mapping[str, Any]
     datasets: Sequence[Dataset]
     steps: Sequence[str]  #: Folders below `stages/` with the documents after each step, in order.
@@ -134,6 +134,23 @@ def load(path: str | Path) -> Manifest:
         raise ManifestError(f"{path}: damaged: {error}") from error
 
 
+def check_weights(names: Collection[str], blend: BlendConfig) -> None:
+    """Whether the weights of a blend, if it gives any, are those of datasets with these names.
+
+    Raises: ManifestError if a dataset has no weight, or a weight no dataset.
+    """
+    if blend.weights is None:
+        return
+    without = sorted(set(names) - set(blend.weights))
+    if without:
+        raise ManifestError(f"blend.weights: no weight for {', '.join(without)}; give 0 to leave a dataset out")
+    unknown = sorted(set(blend.weights) - set(names))
+    if unknown:
+        raise ManifestError(
+            f"blend.weights: no dataset is called {', '.join(unknown)}; there are {', '.join(sorted(names))}"
+        )
+
+
 def blend_weights(tokens: Mapping[str, int], blend: BlendConfig) -> dict[str, float]:
     """Normalised weights (float64, they sum to 1) of datasets with these numbers of tokens.
 
@@ -143,14 +160,7 @@ def blend_weights(tokens: Mapping[str, int], blend: BlendConfig) -> dict[str, fl
         given: Mapping[str, float] = {name: float(count) for name, count in tokens.items()}
     else:
         given = blend.weights
-        without = sorted(set(tokens) - set(given))
-        if without:
-            raise ManifestError(f"blend.weights: no weight for {', '.join(without)}; give 0 to leave a dataset out")
-        unknown = sorted(set(given) - set(tokens))
-        if unknown:
-            raise ManifestError(
-                f"blend.weights: no dataset is called {', '.join(unknown)}; there are {', '.join(sorted(tokens))}"
-            )
+        check_weights(tokens, blend)
         empty = sorted(name for name, count in tokens.items() if not count and given[name] > 0)
         if empty:
             raise ManifestError(f"blend.weights: {', '.join(empty)} has a weight but no tokens were kept of it")

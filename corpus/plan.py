@@ -1,4 +1,7 @@
-"""From a config to the steps that make the corpus, each with a fingerprint of all that its output depends on."""
+"""From a config to the steps that make the corpus, each with a fingerprint of all that its output depends on.
+
+What can be wrong with a run and be known before it starts is found here.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ from typing import Any
 from corpus.config import CorpusConfig
 from corpus.problems import UserError
 from corpus.registry import BUILT_IN
-from corpus.sources.files import InputFile
+from corpus.sources.files import InputFile, list_files
 from corpus.stage import CorpusStage, DocumentStage, Stage
+from corpus.tokenizer import Tokenizer, TokenizerError
+from corpus.tokenizer import load as load_tokenizer
 from corpus.workspace import file_stamp, fingerprint
 
 #: Changes whenever the frame around the stages changes what it writes.
@@ -33,6 +38,44 @@ class Step:
     def directory(self) -> str:
         """Name of the step's folder."""
         return f"{self.number:02d}-{self.name}-{self.fingerprint}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run of a config reads, does, and encodes with."""
+
+    config: CorpusConfig
+    files: tuple[InputFile, ...]
+    steps: tuple[Step, ...]
+    tokenizer: Tokenizer | None  #: None: one is trained.
+
+
+def make_plan(config: CorpusConfig) -> Plan:
+    """List the files and lay out the steps.
+
+    Raises: UserError if files, models or the tokenizer to load are missing, or stages cannot work in this order.
+    """
+    wanted = config.tokenizer
+    try:
+        tokenizer = load_tokenizer(wanted.load, wanted.eod) if wanted.load is not None else None
+    except FileNotFoundError as error:
+        raise UserError(f"tokenizer.load: {wanted.load}: not found") from error
+    except (OSError, TokenizerError) as error:
+        raise UserError(f"tokenizer.load: {error}") from error
+    files = tuple(file for source in config.sources for file in list_files(source))
+    steps = tuple(document_steps(config, files))
+    _check_extraction(files, steps[0].stages)
+    return Plan(config, files, steps, tokenizer)
+
+
+def _check_extraction(files: Sequence[InputFile], first_pass: Sequence[Stage]) -> None:
+    """Pages have no text until a stage makes it, and the bytes that it is made from last for the first pass only."""
+    for source in sorted({file.source for file in files if file.format == "warc"}):
+        first = next((stage for stage in first_pass if stage.applies_to(source)), None)
+        if first is None or not first.makes_text:
+            raise UserError(
+                f"stages: source {source} is WARC, its pages have no text: put `extract` before all other stages"
+            )
 
 
 def document_steps(config: CorpusConfig, files: Sequence[InputFile]) -> list[Step]:

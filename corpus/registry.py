@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
+import re
 
 from corpus.stage import CorpusStage, DocumentStage, Stage
 
@@ -38,6 +40,14 @@ def stage_class(name: str) -> type[Stage]:
         raise ValueError(f"stage {name!r}: cannot import {module_name!r}: {error}") from error
     except AttributeError as error:
         raise ValueError(f"stage {name!r}: {module_name!r} has no class {class_name!r}") from error
+    except Exception as error:
+        raise ValueError(f"stage {name!r}: importing {module_name!r} raised {type(error).__name__}: {error}") from error
     if not (isinstance(found, type) and issubclass(found, DocumentStage | CorpusStage)):
         raise ValueError(f"stage {name!r}: it is neither a DocumentStage nor a CorpusStage of corpus.stage")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", getattr(found, "name", "")):
+        raise ValueError(
+            f"stage {name!r}: the class needs `name = ...`: a letter, then letters, digits and _, lower case"
+        )
+    if inspect.isabstract(found):
+        raise ValueError(f"stage {name!r}: the class lacks {', '.join(sorted(found.__abstractmethods__))}")
     return found

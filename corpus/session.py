@@ -7,7 +7,6 @@ import importlib.metadata
 import os
 import re
 import sys
-import sysconfig
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 from pydantic import BaseModel, ConfigDict, Field
 
+from corpus.problems import UserError
 from corpus.workspace import fingerprint
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ class ClusterConfig(BaseModel):
     python: str | None = Field(
         None, description="interpreter on the executors; none: the same path if local, else python of this version"
     )
-    shuffle_partitions: int | None = Field(None, gt=0, description="none: four for each core there is at the start")
+    shuffle_partitions: int | None = Field(
+        None, gt=0, description="none: four for each core of a local master, else 256"
+    )
     cache: str = Field("~/.cache/millrace", description="where packed packages for executors are kept")
     spark: dict[str, str] = Field(default_factory=dict, description="any further Spark properties")
 
@@ -144,7 +146,6 @@ def pack_packages(cache: Path) -> Path:
     Executors bring their own interpreter, of this version, and nothing else. pyspark is left out: Spark has its own.
     """
     packages = _needed("millrace", "corpus")
-    site = Path(sysconfig.get_path("purelib"))
     own = [Path(__file__).resolve().parent, Path(__file__).resolve().parent.parent / "pipelines"]
     stamp = fingerprint(
         sorted((dist.metadata["Name"], dist.version) for dist in packages),
@@ -161,8 +162,8 @@ def pack_packages(cache: Path) -> Path:
             tar.add(folder, folder.name, filter=_no_caches)
         for dist in packages:
             for file in dist.files or ():
-                if ".." not in file.parts and file.suffix != ".pyc" and (site / file).is_file():
-                    tar.add(site / file, str(file))
+                if ".." not in file.parts and file.suffix != ".pyc" and Path(str(dist.locate_file(file))).is_file():
+                    tar.add(str(dist.locate_file(file)), str(file))
     partial.rename(archive)
     return archive
 
@@ -186,7 +187,11 @@ def _needed(name: str, extra: str) -> list[importlib.metadata.Distribution]:
             )
             if not wanted or key in found or key in {"pyspark", "py4j", name}:
                 continue
-            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            try:
                 found[key] = importlib.metadata.distribution(requirement.name)
-                waiting.append((requirement.name, set(requirement.extras)))
+            except importlib.metadata.PackageNotFoundError as error:
+                raise UserError(
+                    f"{requirement.name} cannot be shipped to executors, it is not installed: pip install 'millrace[corpus]'"
+                ) from error
+            waiting.append((requirement.name, set(requirement.extras)))
     return [found[key] for key in sorted(found)]

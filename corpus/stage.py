@@ -41,6 +41,8 @@ class Stage(abc.ABC):
     adds: ClassVar[tuple[pa.Field, ...]] = ()
     #: Names of columns beyond `DOCUMENT` that a stage before it must have added.
     needs: ClassVar[tuple[str, ...]] = ()
+    #: Whether the stage gives a text to pages, whose raw columns only the first pass has.
+    makes_text: ClassVar[bool] = False
 
     def __init__(self, config: Any = None) -> None:
         self.config: Any = config if config is not None else self.Config()
@@ -49,6 +51,10 @@ class Stage(abc.ABC):
         """Whether documents of `source` are this stage's business."""
         patterns = self.config.sources
         return patterns is None or any(fnmatch.fnmatchcase(source, pattern) for pattern in patterns)
+
+    def unmatched(self, sources: Sequence[str]) -> list[tuple[str, str]]:
+        """Config keys with names that are those of no source: most often they are misspelt."""
+        return [("sources", pattern) for pattern in self.config.sources or () if not fnmatch.filter(sources, pattern)]
 
     def reads(self) -> Sequence[str]:
         """Paths of files, such as models, whose content the output depends on."""
@@ -62,10 +68,10 @@ class DocumentStage(Stage):
     starts_pass: ClassVar[bool] = False
 
     def open(self) -> None:
-        """Load models. Called once in each worker before the first batch."""
+        """Load models. Called in a worker before the first batch of each task."""
 
     def close(self) -> None:
-        """Release what `open` took. Called after a worker's last batch, also when the pass failed."""
+        """Release what `open` took. Called after the last batch, also when the pass failed."""
 
     @abc.abstractmethod
     def process(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -100,11 +106,11 @@ def fused(
     Each stage gets only the live rows of its sources. The raw columns are gone afterwards, and so is the text of
     dropped documents unless `keep_rejected`.
 
-    Raises: StageError if a stage changes, loses or adds a document, or raises itself.
+    Raises: StageError if a stage changes, loses or adds a document, leaves one without text or raises itself.
     """
     try:
         for stage in stages:
-            stage.open()
+            _open(stage)
         for batch in batches:
             for stage in stages:
                 batch = _apply(stage, batch)
@@ -112,6 +118,13 @@ def fused(
     finally:
         for stage in stages:
             stage.close()
+
+
+def _open(stage: DocumentStage) -> None:
+    try:
+        stage.open()
+    except Exception as error:
+        raise StageError(f"stage {stage.name}: cannot start: {type(error).__name__}: {error}") from error
 
 
 def _apply(stage: DocumentStage, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -151,20 +164,31 @@ def _checked(stage: DocumentStage, batch: pa.RecordBatch) -> pa.RecordBatch:
             f"stage {stage.name}: {type(error).__name__}: {error} (in a batch of {batch.num_rows} documents that begins "
             f"with {batch['id'][0]})"
         ) from error
-    if not result["id"].equals(batch["id"]):
+    if not isinstance(result, pa.RecordBatch):
+        raise StageError(f"stage {stage.name}: `process` gave a {type(result).__name__}, not a RecordBatch")
+    if not (result["id"].equals(batch["id"]) and result["source"].equals(batch["source"])):
         raise StageError(
-            f"stage {stage.name}: {batch.num_rows} documents went in and {result.num_rows} came out, or their ids changed "
-            f"(batch begins with {batch['id'][0]}): set `dropped` instead of removing a row"
+            f"stage {stage.name}: {batch.num_rows} documents went in and {result.num_rows} came out, or their ids or sources "
+            f"changed (batch begins with {batch['id'][0]}): set `dropped` instead of removing a row"
         )
-    missing = [field.name for field in stage.adds if field.name not in result.schema.names]
-    if missing:
-        raise StageError(f"stage {stage.name}: declares the columns {missing} in `adds` and did not write them")
+    declared = {*batch.schema.names, *(field.name for field in stage.adds)}
+    if wrong := sorted(declared.symmetric_difference(result.schema.names)):
+        raise StageError(
+            f"stage {stage.name}: writes other columns than it declares in `adds`: {', '.join(wrong)} "
+            "is missing or not declared"
+        )
     return result
 
 
 def _finish(stages: Sequence[DocumentStage], batch: pa.RecordBatch, keep_rejected: bool) -> pa.RecordBatch:
     schema = output_schema(stages, batch.schema)
     batch = batch.select(schema.names).cast(schema)
+    textless = batch.filter(pc.and_(batch["dropped"].is_null(), batch["text"].is_null()))
+    if textless.num_rows:
+        raise StageError(
+            f"after {'+'.join(stage.name for stage in stages) or 'reading'}: {textless.num_rows} documents have no text "
+            f"and are not dropped, the first is {textless['id'][0]}: give them a text, or set `dropped`"
+        )
     if keep_rejected:
         return batch
     text = pc.if_else(batch["dropped"].is_null(), batch["text"], pa.scalar(None, pa.string()))

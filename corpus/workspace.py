@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from corpus.problems import UserError
 
 
 def fingerprint(*parts: Any) -> str:
@@ -89,8 +92,13 @@ class Workspace:
         partial.rename(final)
 
     def record(self, directory: str) -> dict[str, Any]:
-        """The `stage.json` of a finished step."""
-        return json.loads((self.step(directory) / "stage.json").read_text())
+        """The `stage.json` of a finished step. Raises: UserError if it is damaged."""
+        path = self.step(directory) / "stage.json"
+        try:
+            record: dict[str, Any] = json.loads(path.read_text())
+        except ValueError as error:
+            raise UserError(f"{path}: damaged: {error}; remove {path.parent}, and the step runs again") from error
+        return record
 
 
 def data_files(folder: Path) -> list[Path]:
@@ -105,5 +113,8 @@ def data_files(folder: Path) -> list[Path]:
 def write_aside(path: Path, text: str) -> None:
     """Write a small file so that no reader ever sees half of it."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8")
+    with partial.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
     partial.rename(path)

@@ -13,10 +13,9 @@ from corpus.config import CorpusConfig
 from corpus.indexed import IndexedDatasetError
 from corpus.ledger import ConservationError
 from corpus.manifest import Manifest, ManifestError
-from corpus.plan import Step, document_steps
+from corpus.plan import Plan, make_plan
 from corpus.problems import UserError
 from corpus.session import ClusterConfig, spark_session
-from corpus.sources.files import InputFile, list_files
 from corpus.tokenizer import TokenizerError
 from corpus.workspace import Workspace
 from pipelines.configuration import load_config
@@ -51,40 +50,41 @@ def _cluster(options: argparse.Namespace) -> ClusterConfig:
 def _build(config: CorpusConfig, cluster: ClusterConfig, *, dry_run: bool) -> int:
     console = Console(highlight=False)
     workspace = Workspace(Path(config.workspace))
-    files = [file for source in config.sources for file in list_files(source)]
-    _print_plan(console, config, workspace, files, document_steps(config, files), cluster)
+    plan = make_plan(config)
+    _print_plan(console, plan, workspace, cluster)
     if dry_run:
         return 0
     from corpus.engine import Engine
 
-    workspace.root.mkdir(parents=True, exist_ok=True)
+    try:
+        workspace.root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"workspace {workspace.root}: cannot be made: {error.strerror}") from error
     with _only_run(workspace):
         try:
             with spark_session(cluster, workspace.logs) as spark:
-                manifest: Manifest = Engine(config, spark, console).run()
+                manifest: Manifest = Engine(plan, spark, console).run()
         except FAULTS as error:
             raise UserError(str(error)) from error
         except Exception as error:
-            raise UserError(f"{_root_cause(error)}\nSpark's log: {workspace.logs / 'spark.log'}") from error
+            raise UserError(f"{_root_cause(error)}\nSpark's logs: {workspace.logs}") from error
     print_corpus(console, workspace, manifest)
     return 0
 
 
 def _print_plan(
     console: Console,
-    config: CorpusConfig,
+    plan: Plan,
     workspace: Workspace,
-    files: list[InputFile],
-    steps: list[Step],
     cluster: ClusterConfig,
 ) -> None:
-    count = Counter(file.source for file in files)
+    count = Counter(file.source for file in plan.files)
     size: Counter[str] = Counter()
-    for file in files:
+    for file in plan.files:
         size[file.source] += file.size
-    for source in config.sources:
+    for source in plan.config.sources:
         console.print(f"{source.name}: {count[source.name]:,} files, {size[source.name] / 1e6:,.1f} MB")
-    for step in steps:
+    for step in plan.steps:
         state = "done before" if workspace.is_done(step.directory) else "to do"
         console.print(f"  step {step.number}: {step.name} [dim]({state})[/dim]")
     console.print(f"  then: tokenizer, tokenise, datasets; on {cluster.master}, in {workspace.root}")
@@ -115,6 +115,8 @@ class _only_run:
 def _root_cause(error: Exception) -> str:
     """The one line of a worker's traceback that says what happened; any other error is raised as it is."""
     lines = [line.strip() for line in str(error).splitlines()]
+    if "JAVA_GATEWAY_EXITED" in lines[0]:
+        return "Java did not start: Spark needs Java 17 or newer, on PATH or in JAVA_HOME"
     for line in reversed(lines):
         if line.startswith(("corpus.", "pipelines.")) and ": " in line:
             return line.split(": ", 1)[1]

@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("workspace", help="folder of the run, or its corpus.yaml")
     check.add_argument(
         "--samples",
-        type=int,
+        type=_number,
         default=100,
         help="documents of each dataset whose tokens are compared with their text (%(default)s)",
     )
@@ -86,8 +86,26 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _number(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError
+    return number
+
+
 def _parser(make, *names, **options):  # type: ignore[no-untyped-def]
     return make(*names, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The parsed command. Overrides may stand anywhere; argparse takes only those that stand together."""
+    top = parser()
+    options, more = top.parse_known_args(arguments)
+    if not hasattr(options, "overrides") or any(argument.startswith("-") for argument in more):
+        top.parse_args(arguments)  # says what is wrong, and exits
+    else:
+        options.overrides += more
+    return options
 
 
 def _where(parser: argparse.ArgumentParser) -> None:
@@ -99,8 +117,8 @@ def _where(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 done, 1 something was found wrong, 2 the user's input was."""
-    options = parser().parse_args(arguments)
-    sys.path.insert(0, os.getcwd())  # a user's own stages are found beside the config
+    options = _options(arguments)
+    sys.path.insert(0, os.getcwd())  # a user's own stages are found in the folder where the command runs
     from corpus.problems import UserError
 
     module, function = options.run.split(":")

@@ -45,21 +45,25 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     return content
 
 
-def _parse(path: Path) -> Any:
+def _parse(path: Path, including: tuple[Path, ...] = ()) -> Any:
+    if path.resolve() in including:
+        raise UserError(f"{including[-1]}: !include leads back to {path}")
+
     class Loader(yaml.SafeLoader):
         pass
 
     def include(loader: yaml.SafeLoader, node: yaml.Node) -> Any:
-        return _parse(path.parent / str(loader.construct_scalar(node)))  # type: ignore[arg-type]
+        return _parse(path.parent / str(loader.construct_scalar(node)), (*including, path.resolve()))  # type: ignore[arg-type]
 
     def mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-        keys = [loader.construct_object(key) for key, _ in node.value]
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if len(keys) < len(node.value):
+            raise UserError(f"{path}:{node.start_mark.line + 1}: a key must be a word; write quotes around {{{{ }}}}")
         for key in keys:
             if keys.count(key) > 1:
                 raise UserError(f"{path}:{node.start_mark.line + 1}: key {key!r} is given twice")
-        return {
-            key: loader.construct_object(value, deep=True) for key, (_, value) in zip(keys, node.value, strict=True)
-        }
+        loader.flatten_mapping(node)
+        return {loader.construct_object(key): loader.construct_object(value, deep=True) for key, value in node.value}
 
     Loader.add_constructor("!include", include)
     Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
@@ -95,7 +99,8 @@ def _override(content: dict[str, Any], override: str) -> None:
         target = _inside(target, part, ".".join(parents[:depth]), override)
     if isinstance(target, list):
         index, entry = _entry(target, last, ".".join(parents), override)
-        target[index] = {last: value} if isinstance(entry, str) or last in entry else value
+        named = last == entry or (isinstance(entry, dict) and last in entry)
+        target[index] = {last: value} if named else value
     elif isinstance(target, dict):
         target[last] = value
     else:

@@ -84,7 +84,8 @@ def stages(options: argparse.Namespace) -> int:
         except ValueError as error:
             raise UserError(str(error)) from error
         console.print(
-            Text.assemble((name, "bold"), f"  {(kind.__doc__ or '').strip().splitlines()[0]}"), soft_wrap=True
+            Text.assemble((name, "bold"), f"  {next(iter((kind.__doc__ or '').strip().splitlines()), '')}"),
+            soft_wrap=True,
         )
         for key, field in kind.Config.model_fields.items():
             default = "" if field.is_required() else f" = {field.get_default(call_default_factory=True)!r}"
@@ -98,7 +99,7 @@ def stages(options: argparse.Namespace) -> int:
 def print_corpus(console: Console, workspace: Workspace, manifest: Manifest) -> None:
     """The funnel, why documents went, the datasets with their blend, and what to do next."""
     console.print(_funnel_table(manifest.funnel))
-    if any(row["dropped"] or row["failed"] for row in manifest.funnel):
+    if any(row["dropped"] or row["failed"] or row["skipped"] for row in manifest.funnel):
         console.print(_reasons_table(manifest.funnel))
     budget = (manifest.config.get("blend") or {}).get("token_budget")
     console.print(_dataset_table(manifest, budget))
@@ -150,6 +151,8 @@ def _reasons_table(funnel: Sequence[Mapping[str, Any]]) -> Table:
             reasons[row["source"], reason] += count
         for reason, count in row["failed"].items():
             reasons[row["source"], f"failed:{reason}"] += count
+        for reason, count in row["skipped"].items():
+            reasons[row["source"], f"no document:{reason}"] += count
     for (source, reason), count in sorted(reasons.items()):
         table.add_row(source, reason, f"{count:,}")
     return table
@@ -182,7 +185,7 @@ def _resolve(workspace: Workspace, manifest: Manifest, document: str) -> str:
     if name in {dataset.name for dataset in manifest.datasets} and number.isdecimal():
         try:
             return document_id(workspace, manifest.dataset(name), int(number))
-        except IndexError as error:
+        except (IndexError, OSError) as error:
             raise UserError(str(error)) from error
     return document
 

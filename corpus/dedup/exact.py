@@ -6,6 +6,7 @@ then that with the smallest id. The others are dropped, with the survivor's id i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
@@ -37,6 +38,10 @@ class ExactDedup(CorpusStage):
     version = 1
     Config: ClassVar[type[StageConfig]] = ExactDedupConfig
 
+    def unmatched(self, sources: Sequence[str]) -> list[tuple[str, str]]:
+        priority = [("priority", name) for name in self.config.priority if name not in sources]
+        return super().unmatched(sources) + priority
+
     def run(self, documents: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
 
@@ -55,11 +60,12 @@ class ExactDedup(CorpusStage):
         )
         losers = keyed.join(survivors, "digest").where("id != survivor").select("id", "survivor")
         duplicate = F.col("survivor").isNotNull()
+        others = F.map_filter("metadata", lambda key, _: key != DUPLICATE_OF)
         link = F.map_from_arrays(F.array(F.lit(DUPLICATE_OF)), F.array("survivor"))
         return (
             documents.join(losers, "id", "left")
             .withColumn("dropped", F.when(duplicate, F.lit("exact_dedup:duplicate")).otherwise(F.col("dropped")))
-            .withColumn("metadata", F.when(duplicate, F.map_concat("metadata", link)).otherwise(F.col("metadata")))
+            .withColumn("metadata", F.when(duplicate, F.map_concat(others, link)).otherwise(F.col("metadata")))
             .select(*documents.columns)
         )
 
@@ -76,5 +82,5 @@ class ExactDedup(CorpusStage):
         from pyspark.sql import functions as F
 
         if self.config.compare == "normalised":
-            text = F.trim(F.regexp_replace(F.lower(text), r"\s+", " "))
+            text = F.trim(F.regexp_replace(F.lower(text), r"(?U)\s+", " "))
         return F.unhex(F.sha2(text, 256))

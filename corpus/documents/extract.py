@@ -30,7 +30,7 @@ class ExtractConfig(StageConfig):
     extractor: Literal["millrace", "resiliparse", "trafilatura", "justext"] = Field(
         "millrace", description="the last two are other packages: pip install 'millrace[extractors]'"
     )
-    timeout_seconds: float = Field(10.0, gt=0, description="a page that takes longer is dropped")
+    timeout_seconds: float = Field(10.0, gt=0, description="a page that takes more CPU time is dropped")
     memory_mb: int = Field(2048, ge=256, description="a page that takes more is dropped")
     max_bytes: int = Field(20_000_000, gt=0, description="a longer page is dropped unread")
 
@@ -41,6 +41,7 @@ class Extract(DocumentStage):
     name = "extract"
     version = 1
     Config: ClassVar[type[StageConfig]] = ExtractConfig
+    makes_text = True
 
     def open(self) -> None:
         config: ExtractConfig = self.config

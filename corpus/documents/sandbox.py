@@ -1,16 +1,19 @@
 """Runs a function on hostile input in a child process that can be killed.
 
 One page can hang any extractor, eat all memory or crash the interpreter, and no time limit inside the process stops C
-code. The child works on one item at a time under a limit of memory; the parent waits for each answer with a deadline,
-kills the child when it passes, and goes on with a new one. Only the offending item is lost, with a name for its fault.
+code. The child works on one item at a time under limits of memory and CPU time that the kernel enforces; the parent goes
+on with a new one when it dies. Only the offending item is lost, with a name for its fault. CPU time, since that does not
+depend on what else the machine does; an item that only waits is killed by the clock, after `WAITING` times as long.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import os
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -23,6 +26,7 @@ _FRAME = struct.Struct("<BQ")
 _OK, _ERROR, _MEMORY = range(3)
 #: A child may take so long to start, imports included, before its first answer.
 START_SECONDS = 120.0
+WAITING = 5
 
 
 @dataclass(frozen=True)
@@ -36,9 +40,9 @@ class Fault:
 class Sandbox:
     """A child process that answers `function(item: bytes) -> bytes`, named as `module:function`."""
 
-    def __init__(self, function: str, timeout_seconds: float, memory_mb: int) -> None:
+    def __init__(self, function: str, cpu_seconds: float, memory_mb: int) -> None:
         self.function = function
-        self.timeout_seconds = timeout_seconds
+        self.cpu_seconds = cpu_seconds
         self.memory_mb = memory_mb
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -48,7 +52,8 @@ class Sandbox:
         Raises: ImportError with the child's message if it cannot import the function.
         """
         if self._child is None:
-            command = [sys.executable, "-m", "corpus.documents.sandbox", self.function, str(self.memory_mb)]
+            limits = [str(self.memory_mb), str(math.ceil(self.cpu_seconds))]
+            command = [sys.executable, "-m", "corpus.documents.sandbox", self.function, *limits]
             environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             self._child = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0
@@ -72,15 +77,27 @@ class Sandbox:
     def map(self, items: Iterable[bytes]) -> Iterator[bytes | Fault]:
         """The function's result for each item, in order, or the fault that it had."""
         for item in items:
-            self.open()
-            try:
-                self._send(item)
-                answer = self._receive(self.timeout_seconds)
-            except BrokenPipeError:
-                answer = Fault("crash")
-            if isinstance(answer, Fault) and answer.kind in ("timeout", "crash"):
-                self.close()
+            fresh = self._child is None
+            answer = self._answer_to(item)
+            if not fresh and isinstance(answer, Fault) and answer.kind in ("memory", "crash"):
+                # It may have been what earlier items left behind: an item's fate must not depend on them.
+                answer = self._answer_to(item)
             yield answer
+
+    def _answer_to(self, item: bytes) -> bytes | Fault:
+        """What the child makes of `item`; after any fault but `error` the next item gets a new child."""
+        self.open()
+        try:
+            self._send(item)
+            answer = self._receive(WAITING * self.cpu_seconds)
+        except BrokenPipeError:
+            answer = Fault("crash")
+        assert self._child is not None
+        if answer == Fault("crash") and self._child.wait() == -signal.SIGXCPU:
+            answer = Fault("timeout")
+        if isinstance(answer, Fault) and answer.kind != "error":
+            self.close()
+        return answer
 
     def _send(self, item: bytes) -> None:
         assert self._child is not None and self._child.stdin is not None
@@ -115,7 +132,7 @@ class Sandbox:
         return bytes(parts)
 
 
-def _serve(function: str, memory_mb: int) -> None:
+def _serve(function: str, memory_mb: int, cpu_seconds: int) -> None:
     """The child: answer items from stdin until it closes."""
     import resource
 
@@ -136,6 +153,8 @@ def _serve(function: str, memory_mb: int) -> None:
     _answer(answers, _OK, b"")
     while head := requests.read(_FRAME.size):
         item = requests.read(_FRAME.unpack(head)[1])
+        used = math.ceil(time.process_time())
+        resource.setrlimit(resource.RLIMIT_CPU, (used + cpu_seconds, resource.RLIM_INFINITY))
         try:
             status, result = _OK, work(item)
         except MemoryError:
@@ -151,4 +170,4 @@ def _answer(pipe: BinaryIO, status: int, body: bytes) -> None:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1], int(sys.argv[2]))
+    _serve(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

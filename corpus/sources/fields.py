@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from corpus.sources.config import SourceConfig
@@ -69,6 +69,8 @@ def as_timestamp(value: Any) -> datetime | None:
     try:
         if isinstance(value, (int, float)):
             return datetime.fromtimestamp(value, UTC)
+        if isinstance(value, date) and not isinstance(value, datetime):
+            value = datetime(value.year, value.month, value.day)
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(value.strip())
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError, OSError, AttributeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import posixpath
@@ -9,11 +10,19 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from urllib.parse import quote
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 
+from corpus.problems import UserError
+from corpus.sources.compression import Piece, decompressed
 from corpus.sources.config import Format, SourceConfig
+from corpus.sources.record import Failure
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer as Buffer
 
 BUFFER = 1 << 20
 
@@ -39,8 +48,12 @@ _MAGIC = re.compile(r"[*?[]")
 _GLOB_TOKEN = re.compile(r"(\*\*/|\*\*|\*|\?|\[[!^]?\]?[^\]]*\])")
 
 
-class SourceError(ValueError):
+class SourceError(UserError):
     """The files of a source cannot be found, or not told apart; the message says what to do."""
+
+
+class StoreError(Exception):
+    """A store did not give what it holds: a fault of the network, a disk or a permission, never of the file's content."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,45 @@ class InputFile:
         return f"{self.source}/{self.relative}"
 
 
+class _StoredFile(io.RawIOBase):
+    """A file of a store. What goes wrong with the store is a `StoreError`, so that no reader takes it for bad content."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        with self._store():
+            place = _locate(uri)
+            self.file = place.filesystem.open_input_file(place.path)
+
+    @contextlib.contextmanager
+    def _store(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pa.ArrowException) as error:
+            raise StoreError(f"cannot read {self.uri}: {' '.join(str(error).split())[:400]}") from error
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer) -> int:
+        with self._store():
+            return self.file.readinto(buffer)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        with self._store():
+            return self.file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self.file.tell()
+
+    def close(self) -> None:
+        if not self.closed:
+            self.file.close()
+        super().close()
+
+
 class _Place(NamedTuple):
     """Where a path lies: its file system, the path there, and what makes such a path a URI again."""
 
@@ -69,7 +121,7 @@ class _Place(NamedTuple):
     behind: str = ""
 
     def uri(self, path: str) -> str:
-        return self.before + path + self.behind
+        return self.before + (quote(path, safe="/:") if self.before else path) + self.behind
 
 
 class _Found(NamedTuple):
@@ -79,15 +131,17 @@ class _Found(NamedTuple):
 
 
 def list_files(config: SourceConfig) -> list[InputFile]:
-    """The files of a source, sorted by `relative`, each once. Hidden, `_SUCCESS`-like and `.partial` files are left out.
+    """The files of a source, sorted by `relative`, each once whatever links lead to it.
+
+    Hidden, `_SUCCESS`-like and `.partial` files are left out.
 
     Raises: SourceError if a path or glob matches no file, a format cannot be told, or two files have different ones.
     """
     found = [file for path in config.paths for file in _expand(config.name, path)]
     if config.listing is not None:
         found += _listed(config.name, config.listing)
-    by_uri = {file.uri: file for file in reversed(found)}
-    count = Counter(file.relative for file in by_uri.values())
+    once = {file.uri if _SCHEME.match(file.uri) else os.path.realpath(file.uri): file for file in reversed(found)}
+    count = Counter(file.relative for file in once.values())
     files = [
         InputFile(
             source=config.name,
@@ -97,7 +151,7 @@ def list_files(config: SourceConfig) -> list[InputFile]:
             mtime_ns=file.info.mtime_ns or 0,
             format=config.format or _format(config.name, file.uri),
         )
-        for file in by_uri.values()
+        for file in once.values()
     ]
     files.sort(key=lambda file: file.relative)
     for file in files:
@@ -110,12 +164,11 @@ def list_files(config: SourceConfig) -> list[InputFile]:
 
 
 def open_input(uri: str) -> BinaryIO:
-    """Open a file that `list_files` found, for reading: buffered, and seekable where its store allows.
+    """Open a file that `list_files` found, for reading: buffered and seekable.
 
-    Raises: OSError if it cannot be opened.
+    Raises: StoreError if it cannot be opened, and so do its methods if it cannot be read.
     """
-    place = _locate(uri)
-    return cast(BinaryIO, io.BufferedReader(place.filesystem.open_input_file(place.path), BUFFER))
+    return cast(BinaryIO, io.BufferedReader(_StoredFile(uri), BUFFER))
 
 
 def _expand(source: str, path: str) -> list[_Found]:
@@ -147,9 +200,7 @@ def _listed(source: str, listing: str) -> list[_Found]:
     options = _options(listing)
     base = listing.removesuffix(options).rpartition("/")[0] or "."
     found: list[_Found] = []
-    with open_input(listing) as stream:
-        lines = stream.read().decode().splitlines()
-    for line in (line.strip() for line in lines):
+    for line in (line.strip() for line in _text(source, listing).splitlines()):
         if not line or line.startswith("#"):
             continue
         if _SCHEME.match(line) or line.startswith("/"):
@@ -164,10 +215,25 @@ def _listed(source: str, listing: str) -> list[_Found]:
     return found
 
 
+def _text(source: str, listing: str) -> str:
+    """The lines of a listing, which may be compressed."""
+    try:
+        with open_input(listing) as stream:
+            pieces = list(decompressed(stream))
+        for piece in pieces:
+            if isinstance(piece, Failure):
+                raise SourceError(f"source {source}: listing {listing}: {piece.detail}")
+        return b"".join(piece.data for piece in pieces if isinstance(piece, Piece)).decode("utf-8-sig")
+    except StoreError as error:
+        raise SourceError(f"source {source}: listing: {error}") from error
+    except UnicodeDecodeError as error:
+        raise SourceError(f"source {source}: listing {listing} is no UTF-8 text") from error
+
+
 def _below(place: _Place, *, recursive: bool) -> Iterator[_Found]:
     """The files under a folder that are not hidden, partial or markers."""
     selector = pafs.FileSelector(place.path, recursive=recursive, allow_not_found=True)
-    for info in place.filesystem.get_file_info(selector):
+    for info in sorted(place.filesystem.get_file_info(selector), key=lambda info: (info.path.count("/"), info.path)):
         relative = posixpath.relpath(info.path, place.path)
         hidden = any(part.startswith((".", "_")) for part in relative.split("/"))
         if info.type == pafs.FileType.File and not hidden and not relative.endswith(".partial"):
@@ -179,10 +245,16 @@ def _locate(path: str) -> _Place:
         return _Place(pafs.LocalFileSystem(), os.path.abspath(path))
     path = re.sub(r"^s3[an]://", "s3://", path)
     options = _options(path)
-    filesystem, inner = pafs.FileSystem.from_uri(path)
+    try:
+        filesystem, inner = pafs.FileSystem.from_uri(path)
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(f"{path}: {str(error).splitlines()[0]}") from error
     if isinstance(filesystem, pafs.LocalFileSystem):
         return _Place(filesystem, inner)
-    return _Place(filesystem, inner, path.removesuffix(options).rstrip("/").removesuffix(inner.rstrip("/")), options)
+    bare, tail = path.removesuffix(options).rstrip("/"), inner.rstrip("/")
+    return _Place(
+        filesystem, inner, bare.removesuffix(tail if bare.endswith(tail) else quote(tail, safe="/:")), options
+    )
 
 
 def _options(path: str) -> str:

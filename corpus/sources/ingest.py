@@ -7,6 +7,7 @@ records it held), so that a lost or repeated file cannot go unseen.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from corpus.document import DOCUMENT, RAW
 from corpus.sources.config import SourceConfig
 from corpus.sources.files import InputFile, open_input
 from corpus.sources.readers import read
-from corpus.sources.record import Failure, Record, Skipped
+from corpus.sources.record import BREAKS_FILE, Failure, Record, Skipped
 from corpus.stage import DocumentStage, fused, output_schema
 
 BATCH_ROWS = 256
@@ -26,6 +27,9 @@ BATCH_BYTES = 16 << 20
 #: Input bytes of a task, and the least number of tasks for each core when there is little input.
 TASK_BYTES = 64 << 20
 TASKS_PER_CORE = 3
+
+#: A longer name of a subset is cut.
+SUBSET_CHARACTERS = 64
 
 #: Columns of a document before any stage.
 READ = pa.schema([*DOCUMENT, *RAW])
@@ -68,19 +72,22 @@ def _documents(
         counts: Counter[str] = Counter()
         rows: list[dict[str, object]] = []
         size = 0
-        for item in _read(file, sources[file.source]):
-            if isinstance(item, Record):
-                counts["documents"] += 1
-                rows.append(_row(file, item))
-                size += len(item.content or b"") + len(item.text or "")
-                if len(rows) == BATCH_ROWS or size >= BATCH_BYTES:
-                    yield _batch(rows)
-                    rows, size = [], 0
-            elif isinstance(item, Skipped):
-                counts[f"skipped:{item.reason}"] += 1
-            else:
-                counts["failures"] += 1
-                account.append(_failure_row(file, item))
+        with open_input(file.uri) as stream:
+            for item in read(file, stream, sources[file.source]):
+                if isinstance(item, Record):
+                    counts["documents"] += 1
+                    rows.append(_row(file, item))
+                    size += len(item.content or b"") + len(item.text or "")
+                    if len(rows) == BATCH_ROWS or size >= BATCH_BYTES:
+                        yield _batch(rows)
+                        rows, size = [], 0
+                elif isinstance(item, Skipped):
+                    counts[f"skipped:{item.reason}"] += 1
+                else:
+                    counts["failures"] += 1
+                    if item.reason in BREAKS_FILE:
+                        counts["broken"] = 1
+                    account.append(_failure_row(file, item))
         if rows:
             yield _batch(rows)
         account.append(_file_row(file, counts))
@@ -100,17 +107,6 @@ def _valid(value: object) -> object:
     if isinstance(value, list):
         return [(_valid(key), _valid(item)) for key, item in value]
     return value
-
-
-def _read(file: InputFile, source: SourceConfig) -> Iterator[Record | Failure | Skipped]:
-    """The records of a file; a file that cannot even be opened is one failure."""
-    try:
-        stream = open_input(file.uri)
-    except OSError as error:
-        yield Failure(0, "cannot_open", str(error).splitlines()[0])
-        return
-    with stream:
-        yield from read(file, stream, source)
 
 
 def _row(file: InputFile, record: Record) -> dict[str, object]:
@@ -147,8 +143,15 @@ def _file_row(file: InputFile, counts: Counter[str]) -> dict[str, object]:
 
 
 def subset_name(subset: str) -> str:
-    """A subset's name as a source: lower case, with dashes; `Pile-CC` is `pile-cc`."""
-    return re.sub(r"[^a-z0-9._]+", "-", subset.lower()).strip("-.") or "unnamed"
+    """A subset's name as a source: lower case, with dashes; `Pile-CC` is `pile-cc`.
+
+    A name that does not survive this, for want of Latin letters or because it is long, gets a hash of itself.
+    """
+    name = re.sub(r"[^a-z0-9._]+", "-", subset.lower()).strip("-.")
+    if name and subset.isascii() and len(name) <= SUBSET_CHARACTERS:
+        return name
+    mark = hashlib.sha256(subset.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{name[:SUBSET_CHARACTERS].strip('-.') or 'subset'}-{mark}"
 
 
 def pack(files: Sequence[InputFile], cores: int) -> list[list[InputFile]]:

@@ -68,10 +68,21 @@ def _rows(batch: pa.RecordBatch) -> list[dict[str, Any] | UnicodeDecodeError]:
     """The rows as Python objects; in place of a row with invalid UTF-8, the error."""
     try:
         return batch.to_pylist()
-    except UnicodeDecodeError as error:
-        if batch.num_rows == 1:
-            return [error]
-        return [row for index in range(batch.num_rows) for row in _rows(batch.slice(index, 1))]
+    except (ValueError, OverflowError, LookupError):
+        return [_row(batch, index) for index in range(batch.num_rows)]
+
+
+def _row(batch: pa.RecordBatch, index: int) -> dict[str, Any] | UnicodeDecodeError:
+    """One row. A value that Python cannot hold, such as a time in the year 192,000 or of an unknown zone, is None."""
+    values = {}
+    for name in batch.schema.names:
+        try:
+            values[name] = batch[name][index].as_py()
+        except UnicodeDecodeError as error:
+            return error
+        except (ValueError, OverflowError, LookupError):
+            values[name] = None
+    return values
 
 
 def _one_line(error: Exception) -> str:

@@ -39,5 +39,8 @@ class Failure:
     detail: str = ""  #: One line for a person.
 
 
+#: Reasons of failures behind which the rest of a file, however much that was, is lost.
+BREAKS_FILE = frozenset({"truncated_record", "truncated_member", "bad_file", "bad_row_group", "reader_error"})
+
 #: Everything that a reader may yield.
 Item = Record | Skipped | Failure

@@ -30,6 +30,7 @@ from corpus.document import DOCUMENT
 from corpus.documents.language import LanguageConfig
 from corpus.documents.repair import SETTINGS
 from corpus.engine import Engine
+from corpus.plan import make_plan
 from corpus.registry import stage_class
 from corpus.session import ClusterConfig, spark_session
 from corpus.sources.config import SourceConfig
@@ -117,7 +118,7 @@ def _on_spark(spark: Any, folder: str, paths: list[str]) -> float:
                 "tokenizer": {"vocab_size": 300, "sample_mb": 0.1},
             }
         )
-        engine = Engine(config, spark, Console(quiet=True))
+        engine = Engine(make_plan(config), spark, Console(quiet=True))
         begin = time.perf_counter()
         engine.run_step(engine.steps[0], {})
         return time.perf_counter() - begin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -19,7 +20,8 @@ from corpus.check import audit, document_id, find_document
 from corpus.config import CorpusConfig
 from corpus.engine import Engine
 from corpus.indexed import IndexedDataset
-from corpus.manifest import Manifest
+from corpus.manifest import Manifest, ManifestError, load
+from corpus.plan import make_plan
 from corpus.problems import UserError
 from corpus.tokenizer import load as load_tokenizer
 from corpus.workspace import Workspace
@@ -96,7 +98,7 @@ def build(crawl: Path, tmp_path: Path, spark: SparkSession, said: io.StringIO) -
             "tokenizer": {"vocab_size": 400, "kind": "sentencepiece-bpe"},
         }
         config = CorpusConfig.model_validate(content | changes)
-        return Engine(config, spark, Console(file=said, width=1000)).run()
+        return Engine(make_plan(config), spark, Console(file=said, width=1000)).run()
 
     return build
 
@@ -179,7 +181,7 @@ def test_a_rerun_does_only_what_changed(build: Build, tmp_path: Path) -> None:
 
 
 def test_too_many_bad_records_stop_the_run_with_the_first_one_named(build: Build, crawl: Path) -> None:
-    with pytest.raises(UserError, match=r"source pile: 3 of 121 records could not be read.*byte \d+ of .*\.jsonl"):
+    with pytest.raises(UserError, match=r"source pile: 3 of 121 records could not be read.*at \d+ of .*\.jsonl"):
         build(max_bad_fraction=0.01)
     build(max_bad_fraction=0.05)
 
@@ -188,7 +190,7 @@ def test_the_bad_source_is_named_with_its_own_record_behind_many_of_another(buil
     (tmp_path / "aged.jsonl").write_text(f"broken\n{json.dumps({'text': sentence(1)})}\n" * 40)
     (tmp_path / "fresh.jsonl").write_text("broken\n")
     sources = [{"name": name, "paths": [str(tmp_path / f"{name}.jsonl")]} for name in ("aged", "fresh")]
-    with pytest.raises(UserError, match=r"source fresh: 1 of 1 .* bad_json at byte 0 of .*/fresh\.jsonl"):
+    with pytest.raises(UserError, match=r"source fresh: 1 of 1 .* bad_json at 0 of .*/fresh\.jsonl"):
         build(sources=sources, max_bad_fraction=0.6)
 
 
@@ -209,7 +211,81 @@ def test_a_corpus_without_duplicates_keeps_all(build: Build, tmp_path: Path, doc
 def test_a_stage_whose_source_is_misspelt_is_warned_of(build: Build, said: io.StringIO) -> None:
     build(stages=[{"exact_dedup": {"sources": ["web-c"]}}])
     [warning] = [line for line in said.getvalue().splitlines() if line.startswith("warning")]
-    assert "stage exact_dedup matches no source; its sources are ['web-c'], there are notes, " in warning
+    assert "stages: exact_dedup.sources names 'web-c'; the sources are notes, " in warning
+
+
+#: Two sources of one file, and the field that each takes for its text.
+FIELDS = {"texts": "text", "names": "id"}
+
+
+def test_two_sources_may_read_the_same_files(build: Build, crawl: Path) -> None:
+    sources = [{"name": name, "paths": [f"{crawl}/web-1.jsonl"], "text_field": field} for name, field in FIELDS.items()]
+    manifest = build(sources=sources, stages=[])
+    assert {dataset.name: dataset.documents for dataset in manifest.datasets} == {"names": 30, "texts": 30}
+
+
+def test_files_that_break_off_stop_the_run_though_few_records_are_seen_to_be_lost(build: Build, tmp_path: Path) -> None:
+    lines = "".join(json.dumps({"text": sentence(n)}) + "\n" for n in range(2000))
+    for number in range(6):
+        whole = gzip.compress(lines.encode(), mtime=0)
+        (tmp_path / f"shard-{number}.jsonl.gz").write_bytes(whole[:60] if number in (1, 3, 4) else whole)
+    sources = [{"name": "shards", "paths": [f"{tmp_path}/shard-*"]}]
+    with pytest.raises(UserError, match=r"source shards: 3 of 6 files break off.*truncated_member at 0 of .*shard-1"):
+        build(sources=sources, stages=[])
+    assert build(sources=sources, stages=[], max_bad_fraction=0.5).datasets[0].documents == 6000
+
+
+def test_a_sample_of_few_large_documents_is_not_empty(build: Build, tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / f"book-{number}.txt").write_text("".join(sentence(n) for n in range(number, 9000, 3)))
+    tokenizer = {"vocab_size": 300, "sample_mb": 0.01, "kind": "sentencepiece-bpe"}
+    manifest = build(sources=[{"name": "books", "paths": [f"{tmp_path}/book-*"]}], tokenizer=tokenizer)
+    assert manifest.datasets[0].documents == 4
+
+
+def test_a_change_of_the_blend_touches_no_dataset_and_a_wrong_one_nothing(build: Build, tmp_path: Path) -> None:
+    build(blend={"weights": {"notes": 1, "web-cc": 3}})
+    before = {path: path.stat().st_ino for path in (tmp_path / "run/datasets").iterdir()}
+    for weights, message in (
+        ({"notes": 1}, "no weight for web-cc"),
+        ({"notes": 1, "web-cc": 1, "x": 1}, "called x; there are notes, web-cc"),
+    ):
+        with pytest.raises(ManifestError, match=message):
+            build(blend={"weights": weights})
+    weights = {dataset.name: dataset.weight for dataset in load(tmp_path / "run/corpus.yaml").datasets}
+    assert weights == {"notes": 0.25, "web-cc": 0.75}
+    changed = build(blend={"weights": {"notes": 1, "web-cc": 1}, "token_budget": 10_000})
+    assert {dataset.name: dataset.weight for dataset in changed.datasets} == {"notes": 0.5, "web-cc": 0.5}
+    assert {path: path.stat().st_ino for path in (tmp_path / "run/datasets").iterdir()} == before
+    assert load(tmp_path / "run/corpus.yaml") == changed
+
+
+@pytest.mark.parametrize("damage", ["no-bin", "empty-manifest"])
+def test_what_is_lost_of_the_datasets_is_made_again(build: Build, tmp_path: Path, damage: str) -> None:
+    build()
+    expected = digests(tmp_path / "run")
+    if damage == "no-bin":
+        (tmp_path / "run/datasets/notes.bin").unlink()
+    else:
+        (tmp_path / "run/corpus.yaml").write_text("")
+    build()
+    assert digests(tmp_path / "run") == expected
+
+
+def test_duplicates_are_found_across_kinds_of_space_and_name_their_survivor(
+    build: Build, tmp_path: Path, spark: SparkSession
+) -> None:
+    """One document comes with a link of an earlier deduplication in its metadata."""
+    texts = ["Two  words " + sentence(1) * 9, "two\u00a0words\u3000" + sentence(1) * 9, sentence(2) * 20]
+    path = tmp_path / "spaces.jsonl"
+    path.write_text("".join(json.dumps({"text": text, "duplicate_of": "of old"}) + "\n" for text in texts))
+    source = {"name": "spaces", "paths": [str(path)], "metadata_fields": ["duplicate_of"]}
+    tokenizer = {"vocab_size": 300, "kind": "bytelevel-bpe"}
+    build(sources=[source], stages=[{"exact_dedup": {"compare": "normalised"}}], tokenizer=tokenizer)
+    [folder] = (tmp_path / "run/stages").glob("01-exact_dedup-*")
+    dropped = spark.read.parquet(str(folder / "documents")).where("dropped is not null").collect()
+    [survivor] = [row["metadata"]["duplicate_of"] for row in dropped]
+    assert survivor.startswith("spaces/spaces.jsonl#")
 
 
 def test_ids_that_a_source_repeats_are_counted_and_do_no_harm(build: Build, crawl: Path, tmp_path: Path) -> None:

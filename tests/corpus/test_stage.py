@@ -117,6 +117,49 @@ def test_a_stage_that_loses_a_document_is_an_error_that_names_it() -> None:
         run([Loses()], documents({"id": "1", "text": "a"}, {"id": "2", "text": "b"}))
 
 
+class Broken(DocumentStage):
+    """Breaks the contract in the way that its config names."""
+
+    name = "broken"
+
+    def open(self) -> None:
+        if self.config.sources == ["open"]:
+            raise OSError("no model")
+
+    def applies_to(self, source: str) -> bool:
+        return True
+
+    def process(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        [how] = self.config.sources
+        field = DOCUMENT.field("source" if how == "source" else "text")
+        nulls = pa.nulls(batch.num_rows, pa.string())
+        return {
+            "nothing": None,
+            "table": pa.Table.from_batches([batch]),
+            "column": batch.append_column(pa.field("secret", pa.string()), nulls),
+            "lacking": batch.select([name for name in batch.schema.names if name != "url"]),
+            "source": set_column(batch, field, pa.repeat(pa.scalar("elsewhere"), batch.num_rows)),
+            "text": set_column(batch, field, nulls),
+        }[how]
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("open", "stage broken: cannot start: OSError: no model"),
+        ("nothing", "gave a NoneType, not a RecordBatch"),
+        ("table", "gave a Table, not a RecordBatch"),
+        ("column", "other columns than it declares in `adds`: secret"),
+        ("lacking", "other columns than it declares in `adds`: url"),
+        ("source", "stage broken: .* their ids or sources changed"),
+        ("text", "after broken: 1 documents have no text and are not dropped, the first is doc-1"),
+    ],
+)
+def test_a_broken_contract_is_named_with_its_stage(how: str, message: str) -> None:
+    with pytest.raises(StageError, match=message):
+        run([Broken(StageConfig(sources=[how]))], documents({"id": "doc-1", "text": "a"}))
+
+
 def test_an_exception_names_the_stage_and_a_document() -> None:
     with pytest.raises(StageError, match=r"stage raises: KeyError: 'nothing here' .* begins with doc-1"):
         run([Raises()], documents({"id": "doc-1", "text": "a"}))

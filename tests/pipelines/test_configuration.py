@@ -52,10 +52,27 @@ def fault(folder: Path, text: str, *overrides: str) -> str:
         ("workspace: out", "seed: 1", "workspace: is missing"),
         ("{keep: [en]}", "{keep: [en], sources: [pgs]}", "language.sources names 'pgs'; the sources are pages"),
         ("- extract", "- my_module:Stage", "cannot import 'my_module'"),
+        ("- extract", "- tests_broken_stages:Nameless", "the class needs `name = ...`"),
+        ("- extract", "- tests_broken_stages:Idle", "the class lacks process"),
+        ("- extract", "- tests_broken_module:Any", "importing 'tests_broken_module' raised ZeroDivisionError"),
+        ("workspace: out", "workspace: s3://bucket/out", "must be the path of a folder, not a URI"),
+        ("workspace: out", "workspace: run[1]", "must be the path of a folder"),
+        ("workspace: out", "workspace: {{ out }}", "my.yaml:1: a key must be a word"),
+        ("workspace: out", "workspace: out\nblend: {weights: {pags: 1}}", "blend.weights: no weight for pages"),
+        ("workspace: out", "workspace: out\nblend: !include my.yaml", "!include leads back to"),
         ("- extract", "- corpus.stage:StageConfig", "neither a DocumentStage nor a CorpusStage"),
     ],
 )
-def test_a_fault_is_named_with_its_place_and_remedy(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_a_fault_is_named_with_its_place_and_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, message: str
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "tests_broken_module.py").write_text("1 / 0\n")
+    (tmp_path / "tests_broken_stages.py").write_text(
+        "from corpus.stage import DocumentStage\n"
+        "class Nameless(DocumentStage):\n    def process(self, batch): return batch\n"
+        "class Idle(DocumentStage):\n    name = 'idle'\n"
+    )
     line = fault(tmp_path, GOOD.replace(old, new))
     assert message in line
     assert "my.yaml" in line
@@ -67,6 +84,12 @@ def test_broken_yaml_names_the_line(tmp_path: Path) -> None:
 
 def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
     assert "key 'workspace' is given twice" in fault(tmp_path, GOOD + "workspace: other\n")
+
+
+def test_anchors_may_be_merged(tmp_path: Path) -> None:
+    merged = GOOD.replace("paths: [a/*.jsonl]", "<<: {paths: [a/*.jsonl], url_field: link}")
+    source = read(tmp_path, merged).sources[0]
+    assert (source.paths, source.url_field) == (["a/*.jsonl"], "link")
 
 
 def test_a_missing_file_suggests_a_neighbour(tmp_path: Path) -> None:
@@ -81,12 +104,14 @@ def test_overrides_reach_every_value(tmp_path: Path) -> None:
         GOOD,
         "seed=7",
         "sources.pages.format=jsonl",
+        "sources.0.paths.0=b/*.jsonl",
         "stages.language.keep=[de, fr]",
         "stages.extract.timeout_seconds=3",
         "blend.weights={pages: 2}",
         "tokenizer.kind=sentencepiece-bpe",
     )
     assert (config.seed, config.sources[0].format, config.tokenizer.kind) == (7, "jsonl", "sentencepiece-bpe")
+    assert config.sources[0].paths == ["b/*.jsonl"]
     assert config.stages[1].config.keep == ["de", "fr"]
     assert config.stages[0].config.timeout_seconds == 3
     assert config.blend.weights == {"pages": 2}
@@ -116,3 +141,53 @@ def test_the_command_prints_one_line_and_exits_with_2(tmp_path: Path, capsys: py
     (tmp_path / "my.yaml").write_text(GOOD.replace("seed", "sede") + "sede: 1\n")
     assert main(["corpus", "build", str(tmp_path / "my.yaml")]) == 2
     assert capsys.readouterr().err.startswith(f"millrace: {tmp_path}/my.yaml: sede: unknown key")
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    """A config whose sources are there."""
+    (tmp_path / "a.jsonl").write_text('{"text": "x"}\n')
+    path = tmp_path / "my.yaml"
+    path.write_text(
+        GOOD.replace("a/*.jsonl", f"{tmp_path}/a.jsonl").replace("workspace: out", f"workspace: {tmp_path}/out")
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "sources.pages.paths=[nothere*.jsonl]",
+            "source pages: no file matches nothere*.jsonl; the nearest folder there is ",
+        ),
+        ("sources.pages.paths=[a]", "source pages: no file matches a; "),
+        ("sources.pages.listing=no.txt", "source pages: listing: cannot read no.txt"),
+        ("sources.pages.paths=['s3:// /x']", "s3:// /x"),
+        ("tokenizer={load: no.model}", "tokenizer.load: no.model: not found"),
+        ("workspace=/dev/null/out", "workspace /dev/null/out: cannot be made: Not a directory"),
+    ],
+)
+def test_what_is_not_there_is_one_line_before_anything_runs(
+    good: Path, override: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["corpus", "build", str(good), override]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"millrace: {message}")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--dry-run", "seed=7"], ["seed=7", "--dry-run"], ["seed=7", "--master", "local[1]", "--dry-run", "seed=8"]],
+)
+def test_overrides_may_stand_anywhere(good: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["corpus", "build", str(good), *arguments]) == 0
+    assert "pages: 1 files" in capsys.readouterr().out
+    assert not (good.parent / "out").exists()
+
+
+def test_a_misspelt_option_is_no_override(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["corpus", "build", str(good), "--dry-rum"])
+    assert "unrecognized arguments: --dry-rum" in capsys.readouterr().err

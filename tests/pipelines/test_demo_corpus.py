@@ -16,6 +16,7 @@ import pytest
 from corpus.check import step_folders
 from corpus.dedup.exact import DUPLICATE_OF
 from corpus.manifest import load
+from corpus.sources.record import BREAKS_FILE
 from corpus.workspace import Workspace
 from pipelines.cli import main
 
@@ -87,8 +88,9 @@ def test_every_record_of_every_file_is_accounted_for(built: Path, steps: list[Pa
         accounts[name] = {key: int(value) for key, value in account.items()}
     for name, shard in truth["pages"]["shards"].items():
         skipped = {f"skipped:{reason}": count for reason, count in shard["skipped"].items()}
+        broken = {"broken": 1} if BREAKS_FILE & set(shard["failures"]) else {}
         failures = sum(shard["failures"].values())
-        assert accounts.pop(name) == {"documents": shard["records"], "failures": failures} | skipped
+        assert accounts.pop(name) == {"documents": shard["records"], "failures": failures} | skipped | broken
     documents = sum(truth["code"]["documents"].values()) + truth["readmes"]["documents"]
     assert sum(account["documents"] for account in accounts.values()) == documents
     funnel = load(built / "corpus.yaml").funnel

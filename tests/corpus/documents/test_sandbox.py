@@ -13,12 +13,15 @@ from corpus.documents.sandbox import Fault, Sandbox
 WORK = """
 import ctypes, os, sys, time
 
+hoard = []
+
 def work(item):
     if item == b"hang":
         while True: pass
     if item == b"sleep": time.sleep(1000)
     if item == b"eat":
         return b"x" * (1 << 40)
+    if item == b"hoard": hoard.append(bytearray(400 << 20))
     if item == b"exit": os._exit(3)
     if item == b"crash": ctypes.string_at(0)
     if item == b"print":
@@ -32,7 +35,7 @@ def work(item):
 def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
     (tmp_path / "hostile_work.py").write_text(WORK)
     monkeypatch.syspath_prepend(str(tmp_path))
-    box = Sandbox("hostile_work:work", timeout_seconds=1.5, memory_mb=1024)
+    box = Sandbox("hostile_work:work", cpu_seconds=1, memory_mb=1024)
     yield box
     box.close()
 
@@ -50,6 +53,11 @@ def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox
 )
 def test_only_the_offending_item_is_lost(sandbox: Sandbox, item: bytes, fault: Fault) -> None:
     assert list(sandbox.map([b"ab", item, b"cd", item, b"ef"])) == [b"ba", fault, b"dc", fault, b"fe"]
+
+
+def test_what_earlier_items_left_behind_is_no_fault_of_a_later_one(sandbox: Sandbox) -> None:
+    """A leak of 400 MB an item, under a limit of 1,024 MB."""
+    assert list(sandbox.map([b"hoard"] * 6)) == [b"draoh"] * 6
 
 
 def test_what_a_library_prints_is_not_taken_for_an_answer(sandbox: Sandbox) -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
 import os
+import random
 from pathlib import Path
+from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import zstandard
 from pydantic import ValidationError
 
-from corpus.sources.config import SourceConfig
-from corpus.sources.files import SourceError, list_files, open_input
+from corpus.sources import files
+from corpus.sources.config import Format, SourceConfig
+from corpus.sources.files import InputFile, SourceError, StoreError, list_files, open_input
 from corpus.sources.readers import read
 from corpus.sources.record import Failure, Record
 
@@ -179,10 +187,95 @@ def test_text_is_one_document_a_file(tmp_path: Path) -> None:
     assert failures == ["bad_utf8", "truncated_member"]
 
 
-def test_an_error_of_a_stream_ends_the_file_with_a_failure_that_names_it(data: Path) -> None:
+def test_an_error_of_a_reader_ends_the_file_with_a_failure_that_names_it(data: Path) -> None:
     config = SourceConfig(name="s", paths=[f"{data}/b.jsonl"])
     (file,) = list_files(config)
     stream = open_input(file.uri)
     stream.close()
     (item,) = read(file, stream, config)
     assert isinstance(item, Failure) and item.reason == "reader_error" and "b.jsonl" in item.detail
+
+
+class FailingFile:
+    """A file of a store whose connection breaks after some bytes."""
+
+    def __init__(self, content: bytes, breaks_at: int) -> None:
+        self.stream, self.left = io.BytesIO(content), breaks_at
+
+    def readinto(self, buffer: memoryview) -> int:
+        if self.left <= 0:
+            raise OSError("connection reset")
+        count = self.stream.readinto(buffer[: min(len(buffer), self.left)])
+        self.left -= count
+        return count
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self.stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self.stream.tell()
+
+    def close(self) -> None:
+        self.stream.close()
+
+
+NOISE = random.Random(1)
+
+
+def parquet(rows: int) -> bytes:
+    stream = io.BytesIO()
+    texts = pa.table({"text": [NOISE.randbytes(64).hex() for _ in range(rows)]})
+    pq.write_table(texts, stream, row_group_size=rows // 8, use_dictionary=False, compression="none")
+    return stream.getvalue()
+
+
+LINES = b"".join(b'{"text": "%s"}\n' % NOISE.randbytes(64).hex().encode() for _ in range(20_000))
+WARC = b"".join(
+    b"WARC/1.0\r\nContent-Length: 64\r\n\r\n%s\r\n\r\n" % NOISE.randbytes(32).hex().encode() for _ in range(20_000)
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("jsonl", LINES),
+        ("jsonl", gzip.compress(LINES, 1)),
+        ("jsonl", bz2.compress(LINES, 1)),
+        ("jsonl", zstandard.compress(LINES, 1)),
+        ("jsonl", pa.compress(LINES, "lz4", asbytes=True)),
+        ("warc", gzip.compress(WARC, 1)),
+        ("parquet", parquet(20_000)),
+        ("text", LINES),
+    ],
+)
+def test_a_store_that_fails_is_no_fault_of_the_file(
+    kind: Format, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a lost connection would lose documents for good."""
+    file = InputFile("s", "/nowhere/a", "a", len(content), 0, kind)
+    failing = FailingFile(content, len(content) * 3 // 4)
+    store = SimpleNamespace(open_input_file=lambda _: failing)
+    monkeypatch.setattr(files, "_locate", lambda _: SimpleNamespace(filesystem=store, path="/nowhere/a"))
+    with pytest.raises(StoreError, match="cannot read /nowhere/a: connection reset"), open_input(file.uri) as stream:
+        list(read(file, stream, SourceConfig(name="s", paths=["a"])))
+
+
+def test_a_folder_that_leads_back_to_itself_gives_each_file_once(data: Path) -> None:
+    (data / "self").symlink_to(".")
+    (data / "deep" / "again.jsonl").symlink_to(data / "b.jsonl")
+    assert relative(data) == ALL
+
+
+def test_a_compressed_listing_is_read_and_a_broken_one_is_named(data: Path) -> None:
+    listing = data / "warc.paths.gz"
+    listing.write_bytes(gzip.compress(b"b.jsonl\ndeep/a.jsonl\n"))
+    assert [file.relative for file in list_files(SourceConfig(name="s", listing=str(listing)))] == [
+        "b.jsonl",
+        "deep/a.jsonl",
+    ]
+    for content in (gzip.compress(b"b.jsonl\n")[:-9], b"\xff\xfe\x00b"):
+        listing.write_bytes(content)
+        with pytest.raises(SourceError, match=r"source s: listing .*warc\.paths\.gz"):
+            list_files(SourceConfig(name="s", listing=str(listing)))
+    with pytest.raises(SourceError, match=r"source s: listing: cannot read .*no\.paths"):
+        list_files(SourceConfig(name="s", listing=str(data / "no.paths")))

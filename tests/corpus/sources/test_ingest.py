@@ -1,11 +1,12 @@
-"""Files as tasks: none lost, none twice, large ones alone, and no core idle while there is work."""
+"""Files as tasks: none lost, none twice, large ones alone, and no core idle while there is work. Subsets as sources."""
 
 from __future__ import annotations
 
 import random
 
+from corpus.sources.config import SourceConfig
 from corpus.sources.files import InputFile
-from corpus.sources.ingest import TASK_BYTES, pack
+from corpus.sources.ingest import TASK_BYTES, pack, subset_name
 
 
 def files(*sizes: int) -> list[InputFile]:
@@ -31,3 +32,14 @@ def test_a_small_crawl_still_gives_every_core_its_share() -> None:
 def test_a_large_crawl_of_small_files_is_no_flood_of_tasks() -> None:
     assert len(pack(files(*[1 << 20] * 6400), cores=8)) <= 110
     assert len(pack(files(*[0] * 30_000), cores=2)) <= 10
+
+
+def test_a_subset_keeps_its_name_and_no_two_meet() -> None:
+    plain = {"Pile-CC": "pile-cc", "PubMed Abstracts": "pubmed-abstracts", "v1.2_x": "v1.2_x"}
+    assert {name: subset_name(name) for name in plain} == plain
+    odd = ["中文", "日本語", "Русский", "", "..", "-", "a" * 400, "a" * 401, "Café", "Cafè"]
+    names = [subset_name(name) for name in odd]
+    assert len(set(names)) == len(odd)
+    for name in names:
+        assert SourceConfig(name=name, paths=["x"]).name == name
+        assert len(name) < 80

@@ -76,6 +76,22 @@ def test_a_row_with_invalid_utf8_is_a_failure_and_the_others_are_read() -> None:
     assert [item.offset for item in items] == list(range(600))
 
 
+def test_a_time_that_python_cannot_hold_costs_itself_only() -> None:
+    seconds = [0, 6 * 10**12, 86_400]
+    times = pa.array(seconds, pa.timestamp("s"))
+    texts = ["a", "b", "c"]
+    items = items_of(parquet(pa.table({"text": texts, "timestamp": times})))
+    assert [(item.text, item.timestamp and item.timestamp.day) for item in items if isinstance(item, Record)] == [
+        ("a", 1),
+        ("b", None),
+        ("c", 2),
+    ]
+    unknown = items_of(parquet(pa.table({"text": texts, "timestamp": times.cast(pa.timestamp("s", "Nowhere/At_All"))})))
+    assert [item.text for item in unknown if isinstance(item, Record)] == texts
+    dates = items_of(parquet(pa.table({"text": ["a"], "timestamp": pa.array([1], pa.date32())})))
+    assert [item.timestamp for item in dates if isinstance(item, Record)] == [datetime(1970, 1, 2, tzinfo=UTC)]
+
+
 def test_a_corrupt_row_group_costs_that_group_only() -> None:
     table = pa.table({"text": [f"text {n} " * 20 for n in range(300)]})
     data = bytearray(parquet(table, compression="zstd", use_dictionary=False))
